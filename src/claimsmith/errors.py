@@ -1,0 +1,70 @@
+"""Every exception of claimsmith, grouped by who must act.
+
+A message is one sentence without a full stop: object, what was found, what was allowed; then "; " and what to do.
+"It does not fit" is never an exception but the value `claimsmith.model.decision.Pending`.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ApiError",
+    "ClaimsmithError",
+    "ConfigError",
+    "DriverError",
+    "FieldError",
+    "InputError",
+]
+
+
+class ClaimsmithError(Exception):
+    """Root of all exceptions that claimsmith raises on purpose."""
+
+
+# --- the author of an object or file must act -------------------------------------------------------------------------
+
+
+class InputError(ClaimsmithError):
+    """Something that a person wrote (a manifest, an expression, an argument) can't be used as it is."""
+
+
+class FieldError(InputError):
+    """A field of an API object holds a value that is not allowed.
+
+    Args:
+        path: Field path in Kubernetes' form, e.g. `spec.devices.requests[0].exactly.count`.
+        found: The value that was found.
+        allowed: What is allowed, in words.
+        hint: What to do.
+    """
+
+    def __init__(self, path: str, found: object, *, allowed: str, hint: str) -> None:
+        super().__init__(f"{path}: found {found!r}, allowed {allowed}; {hint}")
+        self.path, self.found, self.allowed, self.hint = path, found, allowed, hint
+
+
+# --- the operator of the machine or cluster must act ------------------------------------------------------------------
+
+
+class ConfigError(ClaimsmithError):
+    """The surroundings are not as they must be: a folder, a port, a permission, a missing optional package."""
+
+
+# --- a retry may help -------------------------------------------------------------------------------------------------
+
+
+class ApiError(ClaimsmithError):
+    """An API server refused or could not be reached.
+
+    Args:
+        message: What was tried and what came back.
+        status: HTTP status code; 0 when there was no answer.
+        reason: Kubernetes' machine-readable reason, e.g. `Conflict`; empty when there was none.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+
+class DriverError(ClaimsmithError):
+    """A device driver could not do what was asked; kubelet will ask again."""

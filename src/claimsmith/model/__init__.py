@@ -1,0 +1,1 @@
+"""Pure values in the words of the Kubernetes API: no I/O, no clock, no randomness."""
