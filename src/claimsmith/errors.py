@@ -6,6 +6,8 @@ A message is one sentence without a full stop: object, what was found, what was 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 __all__ = [
     "ApiError",
     "ClaimsmithError",
@@ -13,6 +15,7 @@ __all__ = [
     "DriverError",
     "FieldError",
     "InputError",
+    "RequestError",
 ]
 
 
@@ -64,6 +67,32 @@ class ApiError(ClaimsmithError):
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
         self.status, self.reason = status, reason
+
+
+class RequestError(ApiError):
+    """The embedded API server answers a request with a Kubernetes Status instead of an object.
+
+    Args:
+        status: HTTP status code, such as 404.
+        reason: Kubernetes' machine-readable reason, such as `NotFound`.
+        message: The sentence a person reads.
+        details: `details` of the Status: name, group, kind, uid, causes, retryAfterSeconds.
+        headers: HTTP headers of the answer besides the content type, such as `Allow`.
+
+    Source: metav1.Status, k8s.io/apimachinery v0.37.2 pkg/api/errors.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        details: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, status=status, reason=reason)
+        self.message, self.details, self.headers = message, dict(details or {}), dict(headers or {})
 
 
 class DriverError(ClaimsmithError):
