@@ -10,12 +10,18 @@ from collections.abc import Mapping
 
 __all__ = [
     "ApiError",
+    "CelCompileError",
+    "CelCostError",
+    "CelError",
+    "CelRuntimeError",
     "ClaimsmithError",
     "ConfigError",
     "DriverError",
     "FieldError",
     "InputError",
+    "QuantityFormatError",
     "RequestError",
+    "SemverFormatError",
 ]
 
 
@@ -43,6 +49,74 @@ class FieldError(InputError):
     def __init__(self, path: str, found: object, *, allowed: str, hint: str) -> None:
         super().__init__(f"{path}: found {found!r}, allowed {allowed}; {hint}")
         self.path, self.found, self.allowed, self.hint = path, found, allowed, hint
+
+
+class QuantityFormatError(InputError):
+    """A text is no Kubernetes quantity.
+
+    Args:
+        text: The text, shortened when it is very long.
+        reason: What is wrong with it.
+    """
+
+    def __init__(self, text: str, *, reason: str) -> None:
+        super().__init__(
+            f"quantity {text!r}: {reason}, allowed a number with a suffix out of n u m k M G T P E, "
+            "Ki Mi Gi Ti Pi Ei, or an exponent such as e6; correct the text"
+        )
+        self.text, self.reason = text, reason
+
+
+class SemverFormatError(InputError):
+    """A text is no semantic version 2.0.0.
+
+    Args:
+        text: The text.
+        reason: What is wrong with it.
+    """
+
+    def __init__(self, text: str, *, reason: str) -> None:
+        super().__init__(
+            f"version {text!r}: {reason}, allowed a semantic version 2.0.0 such as 1.2.3-rc.1+build; correct the text"
+        )
+        self.text, self.reason = text, reason
+
+
+class CelError(InputError):
+    """A selector expression can't be compiled, or fails on one device.
+
+    Args:
+        message: What was found and what is allowed, without the expression.
+        text: The whole expression.
+        offset: Where, in characters from the start of the expression; 0 <= offset <= len(text).
+        hint: What to do; may be empty.
+    """
+
+    def __init__(self, message: str, *, text: str, offset: int, hint: str = "") -> None:
+        self.message, self.text, self.offset, self.hint = message, text, offset, hint
+        before = text[:offset]
+        self.line = before.count("\n") + 1
+        self.column = offset - (before.rfind("\n") + 1) + 1
+        start, end = max(0, offset - 30), offset + 30
+        body = text[start:end].replace("\n", " ")
+        self.snippet = ("…" if start else "") + body + ("…" if end < len(text) else "")
+        where = f"{self.line}:{self.column}" if self.line > 1 else f"column {self.column}"
+        super().__init__(f"CEL {where} in {self.snippet!r}: {message}" + (f"; {hint}" if hint else ""))
+
+
+class CelCompileError(CelError):
+    """A selector expression is wrong whatever the device: its syntax, a name, a type, its length or its cost."""
+
+
+class CelRuntimeError(CelError):
+    """A selector expression fails on one device, which fails the whole allocation.
+
+    Source: pkg/cel in k8s.io/dynamic-resource-allocation v0.37.2.
+    """
+
+
+class CelCostError(CelRuntimeError):
+    """A selector expression costs more on one device than the API allows."""
 
 
 # --- the operator of the machine or cluster must act ------------------------------------------------------------------
