@@ -1,0 +1,1 @@
+"""JSON and YAML to values of the model and back, per served API version."""
