@@ -1,0 +1,293 @@
+"""The registry of kinds: names, scope, subresources and wire types of everything claimsmith reads or serves.
+
+Nothing of `api.wire` is imported before a wire type is asked for, so that looking up a name costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from claimsmith.errors import InputError
+
+if TYPE_CHECKING:
+    from claimsmith.api.wire.base import Wire
+
+__all__ = [
+    "BINDING",
+    "DEVICE_CLASS",
+    "DEVICE_TAINT_RULE",
+    "EVENT",
+    "KINDS",
+    "LEASE",
+    "NAMESPACE",
+    "NODE",
+    "POD",
+    "PRIORITY_CLASS",
+    "RESOURCE_CLAIM",
+    "RESOURCE_CLAIM_TEMPLATE",
+    "RESOURCE_SLICE",
+    "SERVICE_ACCOUNT",
+    "Kind",
+    "find_kind",
+    "find_kind_of",
+    "find_list_kind",
+    "find_resource",
+    "get_kind_of",
+    "iter_group_versions",
+    "split_api_version",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of API object.
+
+    Args:
+        group: API group; empty for the core group.
+        version: Version within the group, such as `v1`.
+        kind: Name in `kind`, such as `ResourceClaim`.
+        plural: Name in URLs, such as `resourceclaims`.
+        module: Module of `claimsmith.api.wire` that holds the wire types.
+        short_names: What kubectl accepts instead of the plural.
+        categories: Groups of kinds that kubectl knows, such as `all`.
+        namespaced: False for cluster-wide kinds.
+        has_status: True when the `status` subresource exists.
+        subresources: Further subresources, such as `binding` of pods.
+        verbs: What a client may do with the kind itself.
+
+    Source: kubectl api-resources of Kubernetes v1.37.2; strategies in k8s.io/kubernetes v1.37.2 pkg/registry.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    module: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    has_status: bool = False
+    subresources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the version alone in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def singular(self) -> str:
+        """Name of one object in kubectl's words: the kind in lower case."""
+        return self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        """Kind of a list of these objects, such as `ResourceClaimList`."""
+        return f"{self.kind}List"
+
+    @property
+    def is_listable(self) -> bool:
+        """False for kinds that are only posted, such as Binding."""
+        return "list" in self.verbs
+
+    @property
+    def wire_type(self) -> type[Wire]:
+        """The Struct of one object; its module is imported at the first use."""
+        return _load_type(self.module, self.kind)
+
+    @property
+    def wire_list_type(self) -> type[Wire]:
+        """The Struct of a list of objects.
+
+        Raises:
+            AttributeError: The kind has no list (see `is_listable`).
+        """
+        return _load_type(self.module, self.list_kind)
+
+    def __str__(self) -> str:
+        return f"{self.api_version} {self.kind}"
+
+
+@lru_cache(maxsize=256)
+def _load_type(module: str, name: str) -> type[Wire]:
+    """Import a module of the wire types and return one type of it."""
+    found: type[Wire] = getattr(importlib.import_module(f"claimsmith.api.wire.{module}"), name)
+    return found
+
+
+_RESOURCE_GROUP: Final = "resource.k8s.io"
+
+POD: Final = Kind(
+    group="",
+    version="v1",
+    kind="Pod",
+    plural="pods",
+    module="core_pod",
+    short_names=("po",),
+    categories=("all",),
+    has_status=True,
+    subresources=("binding", "log"),
+)
+NODE: Final = Kind(
+    group="",
+    version="v1",
+    kind="Node",
+    plural="nodes",
+    module="core_node",
+    short_names=("no",),
+    namespaced=False,
+    has_status=True,
+)
+NAMESPACE: Final = Kind(
+    group="",
+    version="v1",
+    kind="Namespace",
+    plural="namespaces",
+    module="core_cluster",
+    short_names=("ns",),
+    namespaced=False,
+    has_status=True,
+    verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+)
+EVENT: Final = Kind(group="", version="v1", kind="Event", plural="events", module="core_cluster", short_names=("ev",))
+BINDING: Final = Kind(group="", version="v1", kind="Binding", plural="bindings", module="core_pod", verbs=("create",))
+SERVICE_ACCOUNT: Final = Kind(
+    group="", version="v1", kind="ServiceAccount", plural="serviceaccounts", module="core_cluster", short_names=("sa",)
+)
+RESOURCE_SLICE: Final = Kind(
+    group=_RESOURCE_GROUP,
+    version="v1",
+    kind="ResourceSlice",
+    plural="resourceslices",
+    module="resource_slice",
+    namespaced=False,
+)
+RESOURCE_CLAIM: Final = Kind(
+    group=_RESOURCE_GROUP,
+    version="v1",
+    kind="ResourceClaim",
+    plural="resourceclaims",
+    module="resource_claim",
+    has_status=True,
+)
+RESOURCE_CLAIM_TEMPLATE: Final = Kind(
+    group=_RESOURCE_GROUP,
+    version="v1",
+    kind="ResourceClaimTemplate",
+    plural="resourceclaimtemplates",
+    module="resource_claim",
+)
+DEVICE_CLASS: Final = Kind(
+    group=_RESOURCE_GROUP,
+    version="v1",
+    kind="DeviceClass",
+    plural="deviceclasses",
+    module="resource_class",
+    namespaced=False,
+)
+DEVICE_TAINT_RULE: Final = Kind(
+    group=_RESOURCE_GROUP,
+    version="v1",
+    kind="DeviceTaintRule",
+    plural="devicetaintrules",
+    module="resource_class",
+    namespaced=False,
+    has_status=True,
+)
+LEASE: Final = Kind(group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", module="coordination")
+PRIORITY_CLASS: Final = Kind(
+    group="scheduling.k8s.io",
+    version="v1",
+    kind="PriorityClass",
+    plural="priorityclasses",
+    module="scheduling",
+    short_names=("pc",),
+    namespaced=False,
+)
+
+KINDS: Final[tuple[Kind, ...]] = (
+    BINDING,
+    EVENT,
+    NAMESPACE,
+    NODE,
+    POD,
+    SERVICE_ACCOUNT,
+    LEASE,
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+    PRIORITY_CLASS,
+)
+"""All kinds, ordered by group, then kind."""
+
+_BY_KIND: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
+    {(kind.api_version, kind.kind): kind for kind in KINDS}
+)
+_BY_LIST: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
+    {(kind.api_version, kind.list_kind): kind for kind in KINDS if kind.is_listable}
+)
+_BY_PLURAL: Final[Mapping[tuple[str, str, str], Kind]] = MappingProxyType(
+    {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
+)
+
+
+def find_kind(api_version: str, kind: str) -> Kind | None:
+    """Return the kind that an object names, as in `find_kind("resource.k8s.io/v1", "ResourceClaim")`."""
+    return _BY_KIND.get((api_version, kind))
+
+
+def find_list_kind(api_version: str, kind: str) -> Kind | None:
+    """Return the kind of the items of a list, as in `find_list_kind("v1", "PodList")`."""
+    return _BY_LIST.get((api_version, kind))
+
+
+def find_resource(group: str, version: str, plural: str) -> Kind | None:
+    """Return the kind behind a URL, as in `find_resource("resource.k8s.io", "v1", "resourceclaims")`."""
+    return _BY_PLURAL.get((group, version, plural))
+
+
+def find_kind_of(obj: Mapping[str, Any]) -> Kind | None:
+    """Return the kind of a decoded object; None when it is unknown or not named."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    return find_kind(api_version, kind) if isinstance(api_version, str) and isinstance(kind, str) else None
+
+
+def get_kind_of(obj: Mapping[str, Any], *, source: str = "object") -> Kind:
+    """Return the kind of a decoded object.
+
+    Args:
+        obj: The decoded object.
+        source: Where the object stands, for the message.
+
+    Raises:
+        InputError: `apiVersion` or `kind` is missing, or claimsmith does not know the two.
+    """
+    found = find_kind_of(obj)
+    if found is not None:
+        return found
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not api_version or not kind:
+        missing = "apiVersion" if not api_version else "kind"
+        raise InputError(f"{source}: found no {missing}, allowed are objects with apiVersion and kind; add it")
+    near = [known for known in KINDS if known.kind.lower() == str(kind).lower()]
+    hint = f"write apiVersion: {near[0].api_version}, kind: {near[0].kind}" if near else "remove the object"
+    names = ", ".join(sorted({known.kind for known in KINDS}))
+    raise InputError(f"{source}: found {api_version} {kind}, allowed are the kinds {names}; {hint}")
+
+
+def iter_group_versions() -> Iterator[tuple[str, str]]:
+    """Yield (group, version) of all kinds once each, the core group first."""
+    yield from dict.fromkeys((kind.group, kind.version) for kind in KINDS)
+
+
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """Return (group, version) of `group/version` or `version`."""
+    group, _, version = api_version.rpartition("/")
+    return group, version
