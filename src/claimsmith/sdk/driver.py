@@ -1,0 +1,129 @@
+"""What a vendor implements: a class that finds devices and prepares them for containers.
+
+All methods are plain synchronous Python. claimsmith calls them in threads, serves them on the kubelet's protocols and
+publishes what they find. A driver sees no socket, no API server and no claim object.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from claimsmith.model.inventory import DeviceHealth, Inventory
+from claimsmith.model.prepared import ClaimKey, PreparedDevices, PrepareRequest
+
+__all__ = ["Driver", "DriverContext", "InventoryChanged", "ReportHealth", "StopSignal", "WatchesInventory"]
+
+
+class StopSignal(Protocol):
+    """Tells a watching method to end; `threading.Event` is one."""
+
+    def is_set(self) -> bool:
+        """Tell whether the method must end."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the method must end, at most `timeout` seconds; tell whether it must.
+
+        This is the clock of a watching method: a driver that polls calls nothing else to wait.
+        """
+        ...
+
+
+class ReportHealth(Protocol):
+    """Takes what a driver says of the health of its devices; safe to call from any thread."""
+
+    def __call__(self, *devices: DeviceHealth) -> None:
+        """Report some devices; devices that are not named keep what was reported of them before."""
+        ...
+
+
+class InventoryChanged(Protocol):
+    """Asks claimsmith to call `discover` again soon; safe to call from any thread."""
+
+    def __call__(self) -> None:
+        """Say that `discover` would now give another answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverContext:
+    """Where and with which settings a driver is made.
+
+    Args:
+        node_name: Name of the node; empty when there is none, as on the command line.
+        settings_file: The file of the driver's settings, for drivers that follow its changes; None when there is none.
+        settings: Settings that were given directly, as JSON values.
+    """
+
+    node_name: str = ""
+    settings_file: Path | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+class Driver(ABC):
+    """A device driver. A subclass sets `name`, and defines `discover` and `prepare`.
+
+    Attributes:
+        name: Name of the driver in the API, such as `gpu.example.com`: a DNS subdomain of at most 63 characters.
+    """
+
+    name: str = ""
+
+    @classmethod
+    def create(cls, context: DriverContext) -> Driver:
+        """Return a driver for one node. The default calls the class without arguments.
+
+        Raises:
+            InputError: The settings can't be used.
+            ConfigError: Something that the driver needs on this machine is missing.
+        """
+        del context
+        return cls()
+
+    @abstractmethod
+    def discover(self) -> Inventory:
+        """Return all devices that are here now, in order of preference within each pool.
+
+        Called at the start, again from time to time, and after `changed()` of `WatchesInventory`.
+
+        Raises:
+            DriverError: The devices can't be listed now; the last answer stays published and the call is repeated.
+        """
+
+    @abstractmethod
+    def prepare(self, request: PrepareRequest) -> PreparedDevices:
+        """Make the devices of a claim ready and return what its containers get: one answer for each device.
+
+        Called again for the same claim after a restart or a failure, and must then give an equal answer. Calls for
+        different claims come in parallel.
+
+        Raises:
+            DriverError: It can't be done now; the kubelet asks again.
+        """
+
+    def unprepare(self, claim: ClaimKey) -> None:  # noqa: B027 - an optional method, not a forgotten one
+        """Undo `prepare`. A claim that is not known, or no longer, is no error.
+
+        Raises:
+            DriverError: It can't be done now; the kubelet asks again.
+        """
+
+    def watch_health(self, report: ReportHealth, stop: StopSignal) -> None:  # noqa: B027
+        """Report the health of the devices, and each change of it, until `stop` is set.
+
+        The default returns at once: the health of the devices is then not known. A driver that raises is called
+        again after a while.
+        """
+
+
+@runtime_checkable
+class WatchesInventory(Protocol):
+    """A driver that notices by itself that devices came or went."""
+
+    def watch_inventory(self, changed: InventoryChanged, stop: StopSignal) -> None:
+        """Call `changed` after each change until `stop` is set."""
+        ...
