@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 __all__ = [
+    "AlreadyExistsError",
     "ApiError",
     "CelCompileError",
     "CelCostError",
@@ -16,12 +17,20 @@ __all__ = [
     "CelRuntimeError",
     "ClaimsmithError",
     "ConfigError",
+    "ConflictError",
     "DriverError",
     "FieldError",
+    "ForbiddenError",
+    "GoneError",
     "InputError",
+    "InvalidObjectError",
+    "KubeconfigError",
+    "NotFoundError",
     "QuantityFormatError",
     "RequestError",
     "SemverFormatError",
+    "ThrottledError",
+    "UnreachableError",
 ]
 
 
@@ -126,6 +135,20 @@ class ConfigError(ClaimsmithError):
     """The surroundings are not as they must be: a folder, a port, a permission, a missing optional package."""
 
 
+class KubeconfigError(ConfigError):
+    """No way to an API server can be read from a kubeconfig or from the surroundings of a pod.
+
+    Args:
+        source: File, or what else was read.
+        found: What is wrong with it.
+        hint: What to do.
+    """
+
+    def __init__(self, source: str, found: str, *, hint: str) -> None:
+        super().__init__(f"{source}: {found}; {hint}")
+        self.source, self.found, self.hint = source, found, hint
+
+
 # --- a retry may help -------------------------------------------------------------------------------------------------
 
 
@@ -141,6 +164,46 @@ class ApiError(ClaimsmithError):
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
         self.status, self.reason = status, reason
+
+
+class NotFoundError(ApiError):
+    """The object, or its whole kind, is not there (404)."""
+
+
+class AlreadyExistsError(ApiError):
+    """An object of that name is already there (409 AlreadyExists)."""
+
+
+class ConflictError(ApiError):
+    """Somebody else changed the object in between (409 Conflict); read it again and decide anew."""
+
+
+class GoneError(ApiError):
+    """The resourceVersion asked for is no longer kept (410); list anew."""
+
+
+class ForbiddenError(ApiError):
+    """The server does not know the caller (401), or the caller may not do this (403)."""
+
+
+class InvalidObjectError(ApiError):
+    """The server read the object and found it wrong (400, 422); sending it again can't help."""
+
+
+class ThrottledError(ApiError):
+    """The server asks for a pause (429).
+
+    Args:
+        retry_after_s: Seconds to wait; >= 0.
+    """
+
+    def __init__(self, message: str, *, status: int = 429, reason: str = "", retry_after_s: float = 1.0) -> None:
+        super().__init__(message, status=status, reason=reason)
+        self.retry_after_s = retry_after_s
+
+
+class UnreachableError(ApiError):
+    """No answer: no connection, a broken one, or silence until the time was up; what was sent may have been done."""
 
 
 class RequestError(ApiError):
