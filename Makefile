@@ -34,7 +34,7 @@ static:
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 fix: ## format, and repair what ruff can repair
 	@scripts/bootstrap.sh dev
