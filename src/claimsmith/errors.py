@@ -6,6 +6,7 @@ A message is one sentence without a full stop: object, what was found, what was 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ForbiddenError",
     "GoneError",
     "InputError",
+    "ManifestError",
     "InvalidObjectError",
     "KubeconfigError",
     "NotFoundError",
@@ -36,6 +38,23 @@ __all__ = [
 
 class ClaimsmithError(Exception):
     """Root of all exceptions that claimsmith raises on purpose."""
+
+
+class _Shortened(reprlib.Repr):
+    """repr() that stays on one line and reads values as JSON and YAML spell them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxlong, self.maxother = 2, 80, 60, 80
+
+    def repr1(self, x: object, level: int) -> str:
+        """Return the text of one value."""
+        if x is None:
+            return "null"
+        return str(x).lower() if isinstance(x, bool) else super().repr1(x, level)
+
+
+_shown = _Shortened().repr
 
 
 # --- the author of an object or file must act -------------------------------------------------------------------------
@@ -53,11 +72,31 @@ class FieldError(InputError):
         found: The value that was found.
         allowed: What is allowed, in words.
         hint: What to do.
+        source: Where the object stands, e.g. `gpu.yaml, document 2, line 14`; empty when it is known from the context.
     """
 
-    def __init__(self, path: str, found: object, *, allowed: str, hint: str) -> None:
-        super().__init__(f"{path}: found {found!r}, allowed {allowed}; {hint}")
-        self.path, self.found, self.allowed, self.hint = path, found, allowed, hint
+    def __init__(self, path: str, found: object, *, allowed: str, hint: str, source: str = "") -> None:
+        place = f"{source}: {path}" if source and path else source or path
+        super().__init__(f"{place}: found {_shown(found)}, allowed {allowed}; {hint}")
+        self.path, self.found, self.allowed, self.hint, self.source = path, found, allowed, hint, source
+
+
+class ManifestError(InputError):
+    """A text can't be read as manifests.
+
+    Args:
+        source: File, or another name of the text.
+        reason: What was found and what is allowed.
+        hint: What to do.
+        document: Number of the document within the text, from 1; 0 when the whole text is meant.
+        line: Number of the line within the text, from 1; 0 when unknown.
+    """
+
+    def __init__(self, source: str, reason: str, *, hint: str, document: int = 0, line: int = 0) -> None:
+        place = source + (f", document {document}" if document else "") + (f", line {line}" if line else "")
+        super().__init__(f"{place}: {reason}; {hint}")
+        self.source, self.reason, self.hint = source, reason, hint
+        self.document, self.line = document, line
 
 
 class QuantityFormatError(InputError):
