@@ -1,0 +1,1 @@
+"""What tests of claimsmith and of drivers share: builders of values, and the tests that a vendor subclasses."""
