@@ -1,7 +1,9 @@
 # Each target sets up .venv by itself: it needs make and Python >= 3.11 with venv, no more.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix bench static lock
+.PHONY: help demo test check fix bench lock static format lint types layers
 MAKEFLAGS += --no-print-directory
+# One interpreter for every target; see scripts/bootstrap.sh.
+export PYTHON
 
 BIN := .venv/bin
 # Processes that share the tests.
@@ -30,10 +32,20 @@ test: ## everything that a clone can test by itself
 	@$(MAKE) static
 	$(PYTEST) tests $(ARGS)
 
+# All of them run, also when one fails: one call shows everything that is wrong.
 static:
+	@$(MAKE) -k -j 2 format lint types layers
+
+format:
 	$(BIN)/ruff format --check --quiet .
+
+lint:
 	$(BIN)/ruff check --quiet .
+
+types:
 	$(BIN)/mypy
+
+layers:
 	$(BIN)/lint-imports --no-logo
 
 fix: ## format, and repair what ruff can repair

@@ -20,16 +20,18 @@ fail() {
 new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 
 find_python() {
-    found=
-    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
-        "$candidate" -c '' >/dev/null 2>&1 || continue
-        found=$candidate
-        "$candidate" -c "$new_enough" && return 0
+    problem="found no Python; install Python 3.11 or newer with its venv module, or set PYTHON to one"
+    for found in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        version=$("$found" --version 2>/dev/null) || continue
+        if ! "$found" -c "$new_enough"; then
+            problem="found $version, need Python 3.11 or newer; install one or set PYTHON to one"
+        elif ! "$found" -c 'import ensurepip, venv' 2>/dev/null; then
+            problem="$version lacks the venv module; install it (Debian and Ubuntu: apt install python3-venv)"
+        else
+            return 0
+        fi
     done
-    if [ -z "$found" ]; then
-        fail "found no Python; install Python 3.11 or newer with its venv module, or set PYTHON to one"
-    fi
-    fail "found $("$found" --version 2>&1), need Python 3.11 or newer; install one or set PYTHON to one"
+    fail "$problem"
 }
 
 # One set-up at a time: several terminals may share a checkout.
@@ -40,11 +42,10 @@ if command -v flock >/dev/null 2>&1; then
     [ -f "$stamp" ] && exit 0
 fi
 
-if ! .venv/bin/python -c "$new_enough" >/dev/null 2>&1; then
+# A .venv that is half made, or whose interpreter is gone, is made anew.
+if ! .venv/bin/python -c "import pip; $new_enough" >/dev/null 2>&1; then
     find_python
-    "$found" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
-        fail "$("$found" --version 2>&1) lacks the venv module; install it (Debian and Ubuntu: apt install python3-venv)"
-    echo "claimsmith: setting up .venv with $("$found" --version 2>&1)" >&2
+    echo "claimsmith: setting up .venv with $version" >&2
     "$found" -m venv --clear .venv || fail "could not make .venv; the lines above say why"
 fi
 

@@ -209,7 +209,7 @@ def marker(schema: Schema) -> str:
         parts += [f"{key}={quoted(value)}" for key, value in (("merge", merge), ("strategy", strategy)) if value]
         return f"listed({', '.join(parts)})"
     if default not in (None, "", 0, False, {}):
-        return f"defaulted({quoted(default) if isinstance(default, str) else default!r})"
+        return f"defaulted({json.dumps(default)})"
     return ""
 
 
