@@ -1,0 +1,1 @@
+"""The only room that talks HTTP to an API server."""
