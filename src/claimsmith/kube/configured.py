@@ -81,9 +81,9 @@ class ConfiguredTransport:
         )
 
     def _unreachable(self, request: Request, error: Exception) -> UnreachableError:
-        path = request.target.partition("?")[0]
+        path, found = request.target.partition("?")[0], str(error) or type(error).__name__
         return UnreachableError(
-            f"{request.method} {path} at {self.server}: {str(error) or type(error).__name__}, allowed a complete answer; "
+            f"{request.method} {path} at {self.server}: {found}, allowed a complete answer; "
             "see whether the address is right and the API server runs"
         )
 
