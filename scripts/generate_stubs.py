@@ -9,7 +9,6 @@ on protobuf 6.33 as well as on 7.x (later ones demand 7.35):
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -45,20 +44,28 @@ LICENCE: Final = """\
 // See the License for the specific language governing permissions and
 // limitations under the License.
 """
-GENERATED: Final = '# Generated from {name}.proto by scripts/generate_stubs.py; do not edit.\n# mypy: ignore-errors\n'
+GENERATED: Final = "# Generated from {name}.proto by scripts/generate_stubs.py; do not edit.\n# mypy: ignore-errors\n"
 
 
 def read_proto(module: Path, folder: str) -> str:
     """Return one protocol of the module below a header that names its origin and licence."""
     text = (module / "pkg/apis" / folder / "api.proto").read_text(encoding="utf-8")
-    body = text[re.search(r"^syntax\s*=", text, re.MULTILINE).start() :]  # type: ignore[union-attr]
-    return f"{LICENCE}\n// Origin: pkg/apis/{folder}/api.proto of {MODULE}, unchanged below this line.\n\n{body.rstrip()}\n"
+    body = text[text.index('syntax = "proto3";') :]
+    origin = f"// Origin: pkg/apis/{folder}/api.proto of {MODULE}, unchanged below this line."
+    return f"{LICENCE}\n{origin}\n\n{body.rstrip()}\n"
 
 
 def generate(names: list[str]) -> None:
     """Write the Python messages and their types beside the .proto files."""
     files = [f"{TARGET}/{name}.proto" for name in names]
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{SOURCE}", f"--python_out={SOURCE}", f"--pyi_out={SOURCE}"]
+    command = [
+        sys.executable,
+        "-m",
+        "grpc_tools.protoc",
+        f"-I{SOURCE}",
+        f"--python_out={SOURCE}",
+        f"--pyi_out={SOURCE}",
+    ]
     subprocess.run([*command, *files], check=True)
     for name in names:
         for suffix in ("py", "pyi"):
