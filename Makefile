@@ -54,7 +54,7 @@ fix: ## format, and repair what ruff can repair
 	$(BIN)/ruff format .
 
 bench: ## the benchmarks beside their peers; figures go to build/bench/*.json
-	@scripts/bootstrap.sh bench
+	@scripts/bootstrap.sh dev
 	$(BIN)/python -m tests.bench $(ARGS)
 
 lock: ## write the lock files anew

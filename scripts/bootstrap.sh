@@ -1,13 +1,13 @@
 #!/bin/sh
 # Sets up .venv for one tier and does nothing when it is up to date.
-#   scripts/bootstrap.sh run|dev|bench
+#   scripts/bootstrap.sh run|dev
 # PYTHON names the interpreter to use; default: the first of python3, python3.13, 3.12, 3.11 that is new enough.
 set -eu
 
-tier=${1:?usage: scripts/bootstrap.sh run|dev|bench}
+tier=${1:?usage: scripts/bootstrap.sh run|dev}
 cd "$(dirname "$0")/.."
 lock=locks/$tier.txt
-[ -f "$lock" ] || { echo "claimsmith: no lock file $lock; the tiers are run, dev and bench" >&2; exit 2; }
+[ -f "$lock" ] || { echo "claimsmith: no lock file $lock; the tiers are run and dev" >&2; exit 2; }
 
 stamp=.venv/.claimsmith-$tier-$(cat "$lock" pyproject.toml | cksum | tr ' ' '-')
 [ -f "$stamp" ] && [ -x .venv/bin/python ] && exit 0

@@ -17,5 +17,4 @@ compile() {
 
 compile run pyproject.toml --group build -c locks/constraints.txt
 compile dev pyproject.toml --group dev -c locks/constraints.txt -c locks/run.txt
-compile bench pyproject.toml --group bench -c locks/constraints.txt -c locks/dev.txt
 compile kubectl --group kubectl

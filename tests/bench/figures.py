@@ -1,0 +1,91 @@
+"""What a benchmark gives: figures beside a peer, and how they are measured and written."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured figure beside that of a peer on the same work.
+
+    Args:
+        name: Name of the figure and of its file; lower case with hyphens.
+        ours: Our figure in `unit`.
+        peer: The peer's figure in `unit`.
+        peer_name: Who the peer is, and whether it ran here or was recorded elsewhere.
+        unit: `.../s` where more is better, a unit of time where less is better.
+        work: What was done, in a few words.
+    """
+
+    name: str
+    ours: float
+    peer: float
+    peer_name: str
+    unit: str
+    work: str
+
+    @property
+    def ratio(self) -> float:
+        """How many times better ours is; below 1 the peer is better."""
+        return self.ours / self.peer if self.unit.endswith("/s") else self.peer / self.ours
+
+
+def measure_best(work: Callable[[], object], *, repeats: int) -> float:
+    """Return the least time in seconds that one call takes; the garbage collector stays on, as in a daemon."""
+    return min(_measure_once(work) for _ in range(repeats))
+
+
+def _measure_once(work: Callable[[], object]) -> float:
+    gc.collect()
+    start = perf_counter()
+    result = work()
+    elapsed = perf_counter() - start
+    del result
+    return elapsed
+
+
+def describe_machine() -> str:
+    """Return processor, count of cores and Python version, so that figures can be told apart."""
+    return f"{_find_processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def _find_processor() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+
+
+def write_figures(figures: Iterable[Figure], folder: Path, *, machine: str) -> None:
+    """Write each figure to a JSON file of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure in figures:
+        content = asdict(figure) | {"ratio": round(figure.ratio, 3), "machine": machine}
+        (folder / f"{figure.name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def print_figures(figures: Iterable[Figure], console: Console, *, machine: str) -> None:
+    """Print the figures as a table, with a line below for each that says what was done."""
+    figures = tuple(figures)
+    table = Table(title=machine, title_justify="left", box=SIMPLE)
+    table.add_column("figure", no_wrap=True)
+    for header in ("ours", "peer's", "unit", "ratio"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for figure in figures:
+        table.add_row(figure.name, f"{figure.ours:,.4g}", f"{figure.peer:,.4g}", figure.unit, f"{figure.ratio:.2f}")
+    console.print(table)
+    for figure in figures:
+        console.print(f"{figure.name}: {figure.work}; peer: {figure.peer_name}", highlight=False, soft_wrap=True)

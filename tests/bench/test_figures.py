@@ -1,0 +1,67 @@
+"""The frame of the benchmarks: ratios point the right way, and what is written can be read back."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.bench import bench_decode
+from tests.bench.__main__ import main
+from tests.bench.figures import Figure, measure_best, print_figures, write_figures
+
+
+def make_figure(*, ours: float = 2.0, peer: float = 8.0, unit: str = "ms") -> Figure:
+    return Figure(name="decode", ours=ours, peer=peer, peer_name="another", unit=unit, work="10 slices")
+
+
+def test_less_time_is_better() -> None:
+    assert make_figure(unit="ms").ratio == 4.0
+
+
+def test_a_higher_rate_is_better() -> None:
+    assert make_figure(unit="evaluations/s").ratio == 0.25
+
+
+def test_best_time_is_not_negative_and_every_repeat_runs() -> None:
+    calls: list[int] = []
+
+    assert measure_best(lambda: calls.append(1), repeats=3) >= 0
+    assert len(calls) == 3
+
+
+def test_written_figure_holds_what_a_reader_needs(tmp_path: Path) -> None:
+    write_figures([make_figure()], tmp_path / "new", machine="a machine")
+
+    content = json.loads((tmp_path / "new" / "decode.json").read_text())
+    assert content == {
+        "name": "decode",
+        "ours": 2.0,
+        "peer": 8.0,
+        "peer_name": "another",
+        "ratio": 4.0,
+        "unit": "ms",
+        "work": "10 slices",
+        "machine": "a machine",
+    }
+
+
+def test_printed_table_names_figure_and_peer() -> None:
+    text = io.StringIO()
+
+    print_figures([make_figure()], Console(file=text, width=80), machine="a machine")
+
+    assert "4.00" in text.getvalue()
+    assert "decode: 10 slices; peer: another" in text.getvalue()
+
+
+def test_unknown_benchmark_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decoed"]) == 2
+    assert "found decoed, allowed" in capsys.readouterr().err
+
+
+def test_decode_benchmark_runs() -> None:
+    assert all(figure.ours > 0 and figure.peer > 0 for figure in bench_decode.measure(slices=20))
