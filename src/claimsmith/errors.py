@@ -16,9 +16,13 @@ __all__ = [
     "CelCostError",
     "CelError",
     "CelRuntimeError",
+    "CheckpointError",
+    "ClaimNotReadyError",
     "ClaimsmithError",
     "ConfigError",
     "ConflictError",
+    "DeviceHeldError",
+    "DriverAnswerError",
     "DriverError",
     "FieldError",
     "ForbiddenError",
@@ -188,6 +192,20 @@ class KubeconfigError(ConfigError):
         self.source, self.found, self.hint = source, found, hint
 
 
+class CheckpointError(ConfigError):
+    """A checkpoint file can't be used as it is.
+
+    Args:
+        path: The file.
+        reason: What was found, and what is allowed.
+        hint: What to do.
+    """
+
+    def __init__(self, path: object, reason: str, *, hint: str) -> None:
+        super().__init__(f"checkpoint {path}: {reason}; {hint}")
+        self.path, self.reason, self.hint = path, reason, hint
+
+
 # --- a retry may help -------------------------------------------------------------------------------------------------
 
 
@@ -273,3 +291,47 @@ class RequestError(ApiError):
 
 class DriverError(ClaimsmithError):
     """A device driver could not do what was asked; kubelet will ask again."""
+
+
+class DriverAnswerError(DriverError):
+    """What a driver answered for a claim can't be given to containers.
+
+    Args:
+        path: Where in the answer, e.g. `devices[0].edits.mounts[1].host_path`.
+        found: The value that was found.
+        allowed: What is allowed, in words.
+    """
+
+    def __init__(self, path: str, found: object, *, allowed: str) -> None:
+        super().__init__(f"{path}: found {_shown(found)}, allowed {allowed}; correct the driver")
+        self.path, self.found, self.allowed = path, found, allowed
+
+
+class DeviceHeldError(DriverError):
+    """A device that a claim needs is prepared for another claim, which must be unprepared first.
+
+    Args:
+        device: The device.
+        holder: Namespace and name of the claim that holds it.
+        holder_uid: Its uid.
+    """
+
+    def __init__(self, device: object, *, holder: object, holder_uid: str) -> None:
+        super().__init__(
+            f"device {device}: found prepared for claim {holder} (uid {holder_uid}), allowed one claim at a time; "
+            "wait until the kubelet has unprepared that claim"
+        )
+        self.device, self.holder, self.holder_uid = device, holder, holder_uid
+
+
+class ClaimNotReadyError(ClaimsmithError):
+    """A claim can't be prepared now: in the API server it is not as the kubelet's call says.
+
+    Args:
+        claim: Namespace and name.
+        reason: What was found, and what is allowed.
+    """
+
+    def __init__(self, claim: object, reason: str) -> None:
+        super().__init__(f"claim {claim}: {reason}; the kubelet asks again")
+        self.claim, self.reason = claim, reason
