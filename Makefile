@@ -37,7 +37,7 @@ static:
 	@$(MAKE) -k -j 2 format lint types layers
 
 format:
-	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff format --check .
 
 lint:
 	$(BIN)/ruff check --quiet .
