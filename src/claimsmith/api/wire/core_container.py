@@ -209,7 +209,7 @@ class ContainerPort(Wire, gc=False, kw_only=True):
     host_ip: str | None = field(default=None, name="hostIP")
     host_port: Int32 | None = None
     name: str | None = None
-    protocol: Annotated[str | None, defaulted('"TCP"')] = None
+    protocol: Annotated[str | None, defaulted("TCP")] = None
 
 
 class ContainerResizePolicy(Wire, gc=False, kw_only=True):

@@ -35,11 +35,11 @@ class AzureDiskVolumeSource(Wire, gc=False, kw_only=True):
     __openapi_name__: ClassVar[str] = "io.k8s.api.core.v1.AzureDiskVolumeSource"
     __required__: ClassVar[tuple[str, ...]] = ("diskName", "diskURI")
 
-    caching_mode: Annotated[str | None, defaulted('"ReadWrite"')] = None
+    caching_mode: Annotated[str | None, defaulted("ReadWrite")] = None
     disk_name: str = field(default_factory=str)
     disk_uri: str = field(default_factory=str, name="diskURI")
-    fs_type: Annotated[str | None, defaulted('"ext4"')] = None
-    kind: Annotated[str | None, defaulted('"Shared"')] = None
+    fs_type: Annotated[str | None, defaulted("ext4")] = None
+    kind: Annotated[str | None, defaulted("Shared")] = None
     read_only: bool | None = None
 
 
@@ -303,7 +303,7 @@ class ISCSIVolumeSource(Wire, gc=False, kw_only=True):
     fs_type: str | None = None
     initiator_name: str | None = None
     iqn: str = field(default_factory=str)
-    iscsi_interface: Annotated[str | None, defaulted('"default"')] = None
+    iscsi_interface: Annotated[str | None, defaulted("default")] = None
     lun: Int32 = field(default_factory=int)
     portals: Annotated[list[str] | None, ATOMIC] = None
     read_only: bool | None = None
@@ -468,12 +468,12 @@ class RBDVolumeSource(Wire, gc=False, kw_only=True):
 
     fs_type: str | None = None
     image: str = field(default_factory=str)
-    keyring: Annotated[str | None, defaulted('"/etc/ceph/keyring"')] = None
+    keyring: Annotated[str | None, defaulted("/etc/ceph/keyring")] = None
     monitors: Annotated[list[str], ATOMIC] = field(default_factory=list)
-    pool: Annotated[str | None, defaulted('"rbd"')] = None
+    pool: Annotated[str | None, defaulted("rbd")] = None
     read_only: bool | None = None
     secret_ref: LocalObjectReference | None = None
-    user: Annotated[str | None, defaulted('"admin"')] = None
+    user: Annotated[str | None, defaulted("admin")] = None
 
 
 class ScaleIOVolumeSource(Wire, gc=False, kw_only=True):
@@ -482,13 +482,13 @@ class ScaleIOVolumeSource(Wire, gc=False, kw_only=True):
     __openapi_name__: ClassVar[str] = "io.k8s.api.core.v1.ScaleIOVolumeSource"
     __required__: ClassVar[tuple[str, ...]] = ("gateway", "system", "secretRef")
 
-    fs_type: Annotated[str | None, defaulted('"xfs"')] = None
+    fs_type: Annotated[str | None, defaulted("xfs")] = None
     gateway: str = field(default_factory=str)
     protection_domain: str | None = None
     read_only: bool | None = None
     secret_ref: LocalObjectReference = field(default_factory=LocalObjectReference)
     ssl_enabled: bool | None = None
-    storage_mode: Annotated[str | None, defaulted('"ThinProvisioned"')] = None
+    storage_mode: Annotated[str | None, defaulted("ThinProvisioned")] = None
     storage_pool: str | None = None
     system: str = field(default_factory=str)
     volume_name: str | None = None

@@ -83,7 +83,7 @@ class DeviceToleration(Wire, gc=False, kw_only=True):
 
     effect: str | None = None
     key: str | None = None
-    operator: Annotated[str | None, defaulted('"Equal"')] = None
+    operator: Annotated[str | None, defaulted("Equal")] = None
     toleration_seconds: Int64 | None = None
     value: str | None = None
 
