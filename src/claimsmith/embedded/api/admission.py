@@ -1,0 +1,105 @@
+"""What has to hold before an object is stored: metadata, references and the rules of its kind.
+
+Source: admission plugins NamespaceLifecycle, ServiceAccount and Priority of k8s.io/kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from claimsmith.api.kinds import NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT
+from claimsmith.embedded.api.naming import check_metadata
+from claimsmith.embedded.api.served import ServedKind, get_kind
+from claimsmith.embedded.store import Store
+from claimsmith.embedded.store_faults import Cause, forbidden, invalid, not_found
+from claimsmith.embedded.store_records import JsonObject, Record
+
+__all__ = ["Admission"]
+
+_SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class Admission:
+    """Checks objects against the state of the cluster.
+
+    Args:
+        store: The objects of the cluster.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._namespaces = get_kind(NAMESPACE).stored
+        self._accounts = get_kind(SERVICE_ACCOUNT).stored
+        self._priorities = get_kind(PRIORITY_CLASS).stored
+
+    def check_namespace(self, served: ServedKind, namespace: str, name: str) -> None:
+        """Refuse new content of a namespace that does not exist or is ending.
+
+        Raises:
+            RequestError: 404, there is no such namespace; 403, it is being deleted.
+        """
+        found = self._store.find(self._namespaces, "", namespace)
+        if found is None:
+            raise not_found(self._namespaces, namespace)
+        if found.value["metadata"].get("deletionTimestamp"):
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise forbidden(served.stored, name, why)
+
+    def complete(self, served: ServedKind, value: JsonObject) -> None:
+        """Fill into a new object what other objects decide, such as a pod's priority.
+
+        Raises:
+            RequestError: 403, it names an object that does not exist.
+        """
+        if served.kind.plural == "pods":
+            self._check_account(served, value)
+            self._set_priority(served, value)
+
+    def admit_new(self, served: ServedKind, value: JsonObject) -> None:
+        """Refuse a new object that is not allowed.
+
+        Raises:
+            RequestError: 422, with every field at fault.
+        """
+        _refuse(served, value, check_metadata(served.stored, value["metadata"]))
+
+    def admit_change(self, served: ServedKind, old: Record, value: JsonObject, *, part: str) -> None:
+        """Refuse a change that is not allowed.
+
+        Args:
+            served: The kind.
+            old: The state before.
+            value: The state to be stored.
+            part: `main`, `status` or `all`.
+
+        Raises:
+            RequestError: 422, with every field at fault.
+        """
+        if value["metadata"] != old.value["metadata"]:
+            _refuse(served, value, check_metadata(served.stored, value["metadata"]))
+
+    def _check_account(self, served: ServedKind, value: JsonObject) -> None:
+        namespace, name = value["metadata"]["namespace"], value["spec"]["serviceAccountName"]
+        if self._store.find(self._accounts, namespace, name) is None:
+            why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            raise forbidden(served.stored, value["metadata"].get("name", ""), why)
+
+    def _set_priority(self, served: ServedKind, value: JsonObject) -> None:
+        spec = value["spec"]
+        name = spec.get("priorityClassName")
+        if not name:
+            return
+        found = self._store.find(self._priorities, "", name)
+        if found is not None:
+            spec["priority"] = found.value.get("value", 0)
+            spec["preemptionPolicy"] = found.value.get("preemptionPolicy", "PreemptLowerPriority")
+        elif name in _SYSTEM_PRIORITIES:
+            spec["priority"] = _SYSTEM_PRIORITIES[name]
+        else:
+            why = f"no PriorityClass with name {name} was found"
+            raise forbidden(served.stored, value["metadata"].get("name", ""), why)
+
+
+def _refuse(served: ServedKind, value: JsonObject, causes: list[Cause]) -> None:
+    if causes:
+        raise invalid(served.stored, value["metadata"].get("name", ""), causes)

@@ -1,0 +1,89 @@
+"""The API server as an ASGI application: routes, verbs, and a Kubernetes Status for everything that goes wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from claimsmith.embedded.api.discovery import SERVER_VERSION, find_discovery
+from claimsmith.embedded.api.http import (
+    Answer,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    Stream,
+    json_answer,
+    read_request,
+    status_answer,
+)
+from claimsmith.embedded.api.routes import find_target
+from claimsmith.embedded.api.verbs import Verbs
+from claimsmith.embedded.store_faults import internal_error
+from claimsmith.errors import RequestError
+
+__all__ = ["ApiApp"]
+
+_LOG = logging.getLogger(__name__)
+_HEALTH: Final = ("healthz", "livez", "readyz")
+
+
+class ApiApp:
+    """The ASGI application.
+
+    Args:
+        verbs: What the server does with the objects behind a path.
+        token: Bearer token that every request must carry; empty to let everybody in.
+    """
+
+    def __init__(self, verbs: Verbs, *, token: str = "") -> None:
+        self._verbs, self._token = verbs, token
+        self.closing = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        answer = await self._answer_safely(scope, receive)
+        await answer.send(send)
+
+    async def _answer_safely(self, scope: Scope, receive: Receive) -> Answer | Stream:
+        try:
+            request = await read_request(scope, receive)
+            return await self._answer(request)
+        except RequestError as error:
+            return status_answer(error)
+        except Exception:
+            _LOG.exception("request failed: %s %s", scope["method"], scope["path"])
+            return status_answer(internal_error("the request could not be completed, see the server's log"))
+
+    async def _answer(self, request: Request) -> Answer | Stream:
+        if self.closing:
+            raise RequestError(503, "ServiceUnavailable", "the server is ending", details={"retryAfterSeconds": 1})
+        if self._token and request.headers.get("authorization") != f"Bearer {self._token}":
+            raise RequestError(401, "Unauthorized", "Unauthorized")
+        target = find_target(request.path)
+        if target is not None:
+            return await self._verbs.answer(target, request)
+        if request.method not in ("GET", "HEAD"):
+            raise _unknown_path()
+        return await self._answer_other(request)
+
+    async def _answer_other(self, request: Request) -> Answer:
+        path = request.path
+        if path.strip("/").split("/")[0] in _HEALTH:
+            return Answer(body=b"ok", content_type="text/plain; charset=utf-8")
+        if path == "/version":
+            return json_answer(SERVER_VERSION)
+        found = find_discovery(path, request.headers.get("accept", ""))
+        if found is None:
+            raise _unknown_path()
+        return found
+
+
+def _unknown_path() -> RequestError:
+    return RequestError(404, "NotFound", "the server could not find the requested resource")
+
+
+Handler = Callable[[Request], Awaitable[Answer | Stream]]

@@ -1,0 +1,111 @@
+"""Objects and lists in the form that a client asked for: itself, a table for people, or metadata alone.
+
+Source: k8s.io/apiserver v0.37.2 pkg/endpoints/handlers/response.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from claimsmith.embedded.api.accept import AcceptedForm
+from claimsmith.embedded.api.http import Answer
+from claimsmith.embedded.api.listing import Page
+from claimsmith.embedded.api.served import ServedKind
+from claimsmith.embedded.api.tables import columns_of, row_of
+from claimsmith.embedded.store_records import JsonObject, Record, encode_json
+
+__all__ = ["RowRenderer", "make_renderer", "render_page", "render_record"]
+
+RowRenderer = Callable[[Record], bytes]
+"""Gives one object in the form that a client asked for."""
+
+_YAML: Final = "application/yaml"
+
+
+def render_record(served: ServedKind, record: Record, form: AcceptedForm, *, clock: Callable[[], float]) -> Answer:
+    """Return the answer that shows one object."""
+    if form.shape:
+        body = make_renderer(served, form, {}, clock=clock)(record)
+    else:
+        body = record.encoded
+    return encode_answer(body, form)
+
+
+def render_page(
+    served: ServedKind, page: Page, form: AcceptedForm, query: Mapping[str, str], *, clock: Callable[[], float]
+) -> Answer:
+    """Return the answer that shows one page of a list."""
+    if form.shape == "Table":
+        rows = [_row(served, record, query, clock()) for record in page.records]
+        body = encode_json(_table(served, form, rows, page.metadata))
+    elif form.shape:
+        items = [encode_json(_metadata_of(record, form)) for record in page.records]
+        body = _list_body("PartialObjectMetadataList", f"meta.k8s.io/{form.version}", page, items)
+    else:
+        kind = served.kind
+        body = _list_body(kind.list_kind, kind.api_version, page, [record.encoded for record in page.records])
+    return encode_answer(body, form)
+
+
+def make_renderer(
+    served: ServedKind, form: AcceptedForm, query: Mapping[str, str], *, clock: Callable[[], float]
+) -> RowRenderer:
+    """Return what gives objects one by one in a form; of a table, only the first has column definitions."""
+    if form.shape == "PartialObjectMetadata":
+        return lambda record: encode_json(_metadata_of(record, form))
+    first = True
+
+    def render(record: Record) -> bytes:
+        nonlocal first
+        metadata = {"resourceVersion": str(record.version)}
+        table = _table(served, form, [_row(served, record, query, clock())], metadata)
+        if not first:
+            table["columnDefinitions"] = None
+        first = False
+        return encode_json(table)
+
+    return render
+
+
+def encode_answer(body: bytes, form: AcceptedForm) -> Answer:
+    """Return an answer with a JSON body, or with the same as YAML if the client asked for it."""
+    if form.format == "yaml":
+        text = yaml.dump(msgspec.json.decode(body), Dumper=yaml.CSafeDumper, allow_unicode=True)
+        return Answer(body=text.encode(), content_type=_YAML)
+    return Answer(body=body)
+
+
+def _list_body(kind: str, api_version: str, page: Page, items: list[bytes]) -> bytes:
+    head = encode_json({"kind": kind, "apiVersion": api_version, "metadata": page.metadata})
+    return b'%b,"items":[%b]}' % (head[:-1], b",".join(items))
+
+
+def _table(
+    served: ServedKind, form: AcceptedForm, rows: list[JsonObject], metadata: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{form.version}",
+        "metadata": metadata,
+        "columnDefinitions": columns_of(served.kind.plural),
+        "rows": rows,
+    }
+
+
+def _row(served: ServedKind, record: Record, query: Mapping[str, str], now: float) -> JsonObject:
+    row = row_of(served.kind.plural, record.value, now=now)
+    include = query.get("includeObject", "Metadata")
+    if include == "Metadata":
+        row["object"] = _metadata_of(record, AcceptedForm())
+    elif include == "Object":
+        row["object"] = record.value
+    return row
+
+
+def _metadata_of(record: Record, form: AcceptedForm) -> JsonObject:
+    api_version = f"meta.k8s.io/{form.version}"
+    return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": record.value["metadata"]}

@@ -1,0 +1,182 @@
+"""What each HTTP method does with a collection, an object or a subresource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from claimsmith.embedded.api.accept import AcceptedForm, choose_form
+from claimsmith.embedded.api.decode import FieldCheck, decode_body, read_object
+from claimsmith.embedded.api.deletion import DeleteRequest, delete_object, parse_delete_options
+from claimsmith.embedded.api.http import Answer, Request, Stream, json_answer
+from claimsmith.embedded.api.listing import list_page
+from claimsmith.embedded.api.objects import ObjectApi, WriteRequest
+from claimsmith.embedded.api.render import render_page, render_record
+from claimsmith.embedded.api.routes import Target
+from claimsmith.embedded.api.watching import open_watch
+from claimsmith.embedded.store_faults import bad_request
+from claimsmith.embedded.store_records import Record
+from claimsmith.errors import RequestError
+
+__all__ = ["Verbs"]
+
+_MODES: Final = ("Strict", "Warn", "Ignore")
+
+
+class Verbs:
+    """Answers requests about objects.
+
+    Args:
+        api: The objects.
+    """
+
+    def __init__(self, api: ObjectApi) -> None:
+        self._api, self._store = api, api.store
+
+    async def answer(self, target: Target, request: Request) -> Answer | Stream:
+        """Return the answer to a request about a kind.
+
+        Raises:
+            RequestError: The request is refused, see its status.
+        """
+        form = choose_form(request.headers.get("accept", ""))
+        verb = _verb_of(target, request)
+        if target.subresource in ("", "status") and verb not in target.served.kind.verbs:
+            raise _not_allowed(target)
+        match verb, target.subresource:
+            case "get", "" | "status":
+                return self._show(target, self._store.get(target.served.stored, target.namespace, target.name), form)
+            case "list", "":
+                return self._list(target, request, form)
+            case "watch", "":
+                return self._watch(target, request, form)
+            case "create", "":
+                return await self._create(target, request, form)
+            case "update", "" | "status":
+                return await self._replace(target, request, form)
+            case "delete", "":
+                return await self._delete(target, request, form)
+            case "deletecollection", "":
+                return await self._delete_all(target, request, form)
+        raise _not_allowed(target)
+
+    def _show(self, target: Target, record: Record, form: AcceptedForm) -> Answer:
+        return render_record(target.served, record, form, clock=self._store.clock)
+
+    def _list(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        page = list_page(self._store, target.served, target.namespace, request.query)
+        return render_page(target.served, page, form, request.query, clock=self._store.clock)
+
+    def _watch(self, target: Target, request: Request, form: AcceptedForm) -> Stream:
+        watch = open_watch(self._store, target.served, target.namespace, request, form)
+        return Stream(run=lambda write: watch.run(request, write))
+
+    async def _create(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        write = _write_request(target, request)
+        value = self._read(target, request, write)
+        record = await self._api.create(target.served, target.namespace, value, write)
+        answer = self._show(target, record, form)
+        answer.status = 201
+        return _with_warnings(answer, write)
+
+    async def _replace(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        write = _write_request(target, request)
+        value = self._read(target, request, write)
+        record = await self._api.replace(target.served, target.namespace, target.name, value, write)
+        return _with_warnings(self._show(target, record, form), write)
+
+    async def _delete(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        options = _delete_request(request)
+        record = await delete_object(self._api, target.served, target.namespace, target.name, options)
+        still_there = self._store.find(target.served.stored, target.namespace, target.name) is not None
+        if still_there and not options.dry_run:
+            return self._show(target, record, form)
+        return json_answer(_deleted_status(target, record))
+
+    async def _delete_all(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        options = _delete_request(request)
+        page = list_page(self._store, target.served, target.namespace, request.query)
+        for record in page.records:
+            try:
+                await delete_object(self._api, target.served, record.namespace, record.name, options)
+            except RequestError as error:
+                if error.status != 404:
+                    raise
+        return render_page(target.served, page, form, request.query, clock=self._store.clock)
+
+    def _read(self, target: Target, request: Request, write: WriteRequest) -> dict[str, Any]:
+        content_type = request.headers.get("content-type", "")
+        value = decode_body(request.body, content_type)
+        body = request.body if write.check.mode == "Strict" and "yaml" not in content_type else b""
+        return read_object(target.served, value, write.check, body=body)
+
+
+def _verb_of(target: Target, request: Request) -> str:
+    method = request.method
+    if method in ("GET", "HEAD"):
+        if target.name:
+            return "get"
+        return "watch" if request.flag("watch") else "list"
+    if method == "DELETE":
+        return "delete" if target.name else "deletecollection"
+    if method == "POST" and (not target.name or target.subresource):
+        return "create"
+    verbs = {"PUT": "update", "PATCH": "patch"}
+    return verbs.get(method, "") if target.name else ""
+
+
+def _write_request(target: Target, request: Request) -> WriteRequest:
+    query = request.query
+    mode = query.get("fieldValidation") or "Warn"
+    if mode not in _MODES:
+        raise bad_request(f"fieldValidation: found {mode[:80]!r}, allowed Ignore, Strict, Warn")
+    manager = query.get("fieldManager", "")
+    agent = request.headers.get("user-agent", "").split("/", 1)[0]
+    return WriteRequest(
+        manager=manager or agent or "unknown",
+        tracked=bool(manager),
+        dry_run=_is_dry_run(query),
+        check=FieldCheck(mode),  # type: ignore[arg-type]
+        part="status" if target.subresource == "status" else "main",
+    )
+
+
+def _is_dry_run(query: Mapping[str, str]) -> bool:
+    found = query.get("dryRun", "")
+    if found not in ("", "All"):
+        raise bad_request(f"dryRun: found {found[:80]!r}, allowed is All alone")
+    return bool(found)
+
+
+def _delete_request(request: Request) -> DeleteRequest:
+    content_type = request.headers.get("content-type", "")
+    options = decode_body(request.body, content_type) if request.body.strip() else None
+    return parse_delete_options(options, dict(request.query))
+
+
+def _with_warnings(answer: Answer, write: WriteRequest) -> Answer:
+    if write.check.warnings:
+        texts = [warning.replace("\\", "\\\\").replace('"', '\\"') for warning in write.check.warnings[:16]]
+        answer.headers = {**answer.headers, "Warning": ", ".join(f'299 - "{text}"' for text in texts)}
+    return answer
+
+
+def _deleted_status(target: Target, record: Record) -> dict[str, Any]:
+    kind = target.served.kind
+    details = {"name": record.name, "group": kind.group, "kind": kind.plural, "uid": record.value["metadata"]["uid"]}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }
+
+
+def _not_allowed(target: Target) -> RequestError:
+    return RequestError(
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+        headers={"Allow": ", ".join(sorted({verb.upper() for verb in target.served.kind.verbs}))},
+    )

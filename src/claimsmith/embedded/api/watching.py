@@ -1,0 +1,158 @@
+"""Watches over HTTP: one JSON line per change, bookmarks, an end that clients can resume from.
+
+Source: k8s.io/apiserver v0.37.2 pkg/endpoints/handlers/watch.go; KEP-3157 for sendInitialEvents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from claimsmith.embedded.api.accept import AcceptedForm
+from claimsmith.embedded.api.http import Request, status_value
+from claimsmith.embedded.api.listing import parse_selection, parse_version
+from claimsmith.embedded.api.render import RowRenderer, make_renderer
+from claimsmith.embedded.api.served import ServedKind
+from claimsmith.embedded.store import Store
+from claimsmith.embedded.store_faults import bad_request, invalid
+from claimsmith.embedded.store_records import encode_json, watch_line
+from claimsmith.embedded.store_watch import Watcher
+from claimsmith.errors import RequestError
+
+__all__ = ["WatchStream", "open_watch"]
+
+BOOKMARK_PERIOD_S: Final = 60.0
+DEFAULT_TIMEOUT_S: Final = 1800.0
+_INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
+
+Write = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(slots=True, kw_only=True)
+class WatchStream:
+    """One open watch of one client.
+
+    Args:
+        store: The objects.
+        served: Kind of the objects.
+        watcher: Where the changes come from.
+        renderer: Gives a change the form that the client asked for; None for the plain object.
+        bookmarks: Whether the client wants bookmarks.
+        initial_end: Whether the client wants to know where the initial objects end.
+        timeout_s: Seconds after which the watch ends.
+    """
+
+    store: Store
+    served: ServedKind
+    watcher: Watcher
+    renderer: RowRenderer | None
+    bookmarks: bool
+    initial_end: bool
+    timeout_s: float
+
+    async def run(self, request: Request, write: Write) -> None:
+        """Write changes until the time is over, the client is gone, or the server ends."""
+        gone = asyncio.create_task(self._wait_until_gone(request))
+        try:
+            await self._pump(write)
+        except RequestError as error:
+            await write(watch_line("ERROR", encode_json(status_value(error))))
+        finally:
+            gone.cancel()
+            self.store.end_watch(self.served.stored, self.watcher)
+
+    async def _pump(self, write: Write) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.timeout_s
+        if self.initial_end:
+            await self._write_batch(write)
+            await write(self._bookmark(_INITIAL_END))
+        next_bookmark = loop.time() + BOOKMARK_PERIOD_S
+        while (now := loop.time()) < deadline:
+            if self.bookmarks and now >= next_bookmark:
+                await write(self._bookmark())
+                next_bookmark = now + BOOKMARK_PERIOD_S
+            await self._write_batch(write, min(deadline, next_bookmark) - now)
+            if self.watcher.closed:
+                await self._write_batch(write)
+                return
+        if self.bookmarks:
+            await write(self._bookmark())
+
+    async def _write_batch(self, write: Write, timeout_s: float = 0.0) -> None:
+        batch = await self.watcher.next_batch(timeout_s)
+        if not batch:
+            return
+        if self.renderer is None:
+            await write(b"".join([event.line(seen) for seen, event in batch]))
+        else:
+            await write(b"".join([watch_line(seen, self.renderer(event.seen(seen))) for seen, event in batch]))
+
+    def _bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
+        metadata: dict[str, Any] = {"resourceVersion": str(self.store.version), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        kind = self.served.kind
+        value = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        return watch_line("BOOKMARK", encode_json(value))
+
+    async def _wait_until_gone(self, request: Request) -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        self.watcher.close()
+
+
+def open_watch(store: Store, served: ServedKind, namespace: str, request: Request, form: AcceptedForm) -> WatchStream:
+    """Return the watch that a request asks for; nothing is lost from here on.
+
+    Args:
+        store: The objects.
+        served: Kind of the objects.
+        namespace: Namespace; empty for all.
+        request: The request with its query.
+        form: The form of the objects.
+
+    Raises:
+        RequestError: 410, the changes since the version are gone; 400, the query can't be read.
+    """
+    query = request.query
+    selection = parse_selection(served, namespace, query)
+    version = parse_version(query)
+    initial = _parse_initial(served, query)
+    since = store.version if initial is False and not version else version or None
+    watcher = store.watch(served.stored, selection, since=None if initial else since)
+    return WatchStream(
+        store=store,
+        served=served,
+        watcher=watcher,
+        renderer=make_renderer(served, form, query, clock=store.clock) if form.shape else None,
+        bookmarks=request.flag("allowWatchBookmarks"),
+        initial_end=bool(initial) and request.flag("allowWatchBookmarks"),
+        timeout_s=_parse_timeout(query),
+    )
+
+
+def _parse_initial(served: ServedKind, query: Mapping[str, str]) -> bool | None:
+    """Return whether the watch begins with all objects; None if the request leaves it open."""
+    text, match = query.get("sendInitialEvents", ""), query.get("resourceVersionMatch", "")
+    field = "sendInitialEvents"
+    if not text:
+        if match:
+            message = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            raise invalid(served.stored, "", [("FieldValueForbidden", message, "resourceVersionMatch")])
+        return None
+    if match != "NotOlderThan":
+        message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise invalid(served.stored, "", [("FieldValueForbidden", message, field)])
+    return text.lower() in ("true", "1")
+
+
+def _parse_timeout(query: Mapping[str, str]) -> float:
+    text = query.get("timeoutSeconds", "")
+    if not text or text == "0":
+        return DEFAULT_TIMEOUT_S
+    if not text.isdigit() or len(text) > 9:
+        raise bad_request(f"timeoutSeconds: found {text[:80]!r}, allowed a whole number of seconds")
+    return float(text)
