@@ -1,0 +1,1 @@
+"""From inventory to API server: plans are pure, applying them writes."""
