@@ -1,0 +1,244 @@
+"""resource.k8s.io between JSON and the model, whatever the served version.
+
+`parse_*` reads the version that the object names in `apiVersion` (v1 when it names none) out of `VERSIONS`;
+`encode_*` gives v1. An older version is one more module like `resource_v1_slices` and one more entry in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from claimsmith.api import resource_v1_claims as v1_claims
+from claimsmith.api import resource_v1_slices as v1_slices
+from claimsmith.api.decode import Source, convert, to_json_value
+from claimsmith.api.wire import resource_claim, resource_class, resource_slice
+from claimsmith.api.wire.base import Wire
+from claimsmith.errors import FieldError
+from claimsmith.model.claim import (
+    AllocationResult,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+)
+from claimsmith.model.device import Device
+from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
+
+__all__ = [
+    "API_VERSION",
+    "encode_allocation_result",
+    "encode_device",
+    "encode_device_class",
+    "encode_device_taint_rule",
+    "encode_resource_claim",
+    "encode_resource_claim_spec",
+    "encode_resource_claim_status",
+    "encode_resource_claim_template",
+    "encode_resource_slice",
+    "parse_allocation_result",
+    "parse_device_class",
+    "parse_device_taint_rule",
+    "parse_resource_claim",
+    "parse_resource_claim_spec",
+    "parse_resource_claim_template",
+    "parse_resource_slice",
+    "parse_resource_slice_list",
+]
+
+API_VERSION: Final = v1_slices.API_VERSION
+"""The version that is written, and meant when an object names none."""
+
+_V = TypeVar("_V")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How one kind of one version is read."""
+
+    wire_type: type[Wire]
+    build: Callable[[Any], Any]
+
+
+VERSIONS: Final[Mapping[str, Mapping[str, _Reader]]] = {
+    API_VERSION: {
+        "ResourceSlice": _Reader(resource_slice.ResourceSlice, v1_slices.build_slice),
+        "ResourceClaim": _Reader(resource_claim.ResourceClaim, v1_claims.build_claim),
+        "ResourceClaimTemplate": _Reader(resource_claim.ResourceClaimTemplate, v1_claims.build_template),
+        "DeviceClass": _Reader(resource_class.DeviceClass, v1_claims.build_class),
+        "DeviceTaintRule": _Reader(resource_class.DeviceTaintRule, v1_slices.build_taint_rule),
+    }
+}
+"""apiVersion → kind → how it is read."""
+
+
+def _parse(obj: Source, kind: str, source: str) -> Any:
+    """Read an object of any served version."""
+    api_version = obj.get("apiVersion") if isinstance(obj, Mapping) else getattr(obj, "api_version", None)
+    if isinstance(obj, (bytes, str)):
+        api_version = _peek_api_version(obj)
+    readers = VERSIONS.get(api_version or API_VERSION, {}) if isinstance(api_version, (str, type(None))) else {}
+    reader = readers.get(kind)
+    if reader is None:
+        served = ", ".join(version for version in VERSIONS if kind in VERSIONS[version])
+        hint = f"write the object as {served}"
+        raise FieldError("apiVersion", api_version, allowed=served, hint=hint, source=source)
+    return convert(obj, reader.wire_type, reader.build, source=source, api_version=api_version or API_VERSION)
+
+
+class _TypeMeta(msgspec.Struct, gc=False, rename="camel"):
+    """The one field that says how to read the rest."""
+
+    api_version: str | None = None
+
+
+_TYPE_META_DECODER: Final = msgspec.json.Decoder(_TypeMeta)
+
+
+def _peek_api_version(text: bytes | str) -> str | None:
+    """Return `apiVersion` of JSON text; None when it is absent or the text is broken, which its decoder will say."""
+    try:
+        return _TYPE_META_DECODER.decode(text).api_version
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def parse_resource_slice(obj: Source, *, source: str = "") -> ResourceSlice:
+    """Return the slice that an object describes.
+
+    Args:
+        obj: Decoded JSON, JSON text, or the wire type.
+        source: Where the object stands, for messages.
+
+    Raises:
+        FieldError: A field holds what is not allowed, or the kind or version is another one.
+        ManifestError: The text is no JSON.
+    """
+    result: ResourceSlice = _parse(obj, "ResourceSlice", source)
+    return result
+
+
+def parse_resource_slice_list(obj: Source, *, source: str = "") -> tuple[ResourceSlice, ...]:
+    """Return the slices of a ResourceSliceList (see `parse_resource_slice`).
+
+    Raises:
+        FieldError: A field holds what is not allowed, or the kind or version is another one.
+        ManifestError: The text is no JSON.
+    """
+
+    def build(wire: resource_slice.ResourceSliceList) -> tuple[ResourceSlice, ...]:
+        return tuple([v1_slices.build_slice(item) for item in wire.items])
+
+    return convert(obj, resource_slice.ResourceSliceList, build, source=source, api_version=API_VERSION)
+
+
+def parse_resource_claim(obj: Source, *, source: str = "") -> ResourceClaim:
+    """Return the claim that an object describes (see `parse_resource_slice`).
+
+    Raises:
+        FieldError: A field holds what is not allowed, or the kind or version is another one.
+        ManifestError: The text is no JSON.
+    """
+    result: ResourceClaim = _parse(obj, "ResourceClaim", source)
+    return result
+
+
+def parse_resource_claim_template(obj: Source, *, source: str = "") -> ResourceClaimTemplate:
+    """Return the claim template that an object describes (see `parse_resource_slice`).
+
+    Raises:
+        FieldError: A field holds what is not allowed, or the kind or version is another one.
+        ManifestError: The text is no JSON.
+    """
+    result: ResourceClaimTemplate = _parse(obj, "ResourceClaimTemplate", source)
+    return result
+
+
+def parse_device_class(obj: Source, *, source: str = "") -> DeviceClass:
+    """Return the device class that an object describes (see `parse_resource_slice`).
+
+    Raises:
+        FieldError: A field holds what is not allowed, or the kind or version is another one.
+        ManifestError: The text is no JSON.
+    """
+    result: DeviceClass = _parse(obj, "DeviceClass", source)
+    return result
+
+
+def parse_device_taint_rule(obj: Source, *, source: str = "") -> DeviceTaintRule:
+    """Return the taint rule that an object describes (see `parse_resource_slice`).
+
+    Raises:
+        FieldError: A field holds what is not allowed, or the kind or version is another one.
+        ManifestError: The text is no JSON.
+    """
+    result: DeviceTaintRule = _parse(obj, "DeviceTaintRule", source)
+    return result
+
+
+def parse_resource_claim_spec(obj: Source, *, source: str = "") -> ResourceClaimSpec:
+    """Return what the `spec` of a v1 claim asks for.
+
+    Raises:
+        FieldError: A field holds what is not allowed.
+        ManifestError: The text is no JSON.
+    """
+    return convert(obj, resource_claim.ResourceClaimSpec, v1_claims.build_claim_spec, source=source)
+
+
+def parse_allocation_result(obj: Source, *, source: str = "") -> AllocationResult:
+    """Return the allocation that a v1 AllocationResult describes.
+
+    Raises:
+        FieldError: A field holds what is not allowed.
+        ManifestError: The text is no JSON.
+    """
+    return convert(obj, resource_claim.AllocationResult, v1_claims.build_allocation, source=source)
+
+
+def encode_resource_slice(value: ResourceSlice) -> dict[str, Any]:
+    """Return a slice as v1 JSON."""
+    return to_json_value(v1_slices.encode_slice(value))
+
+
+def encode_device(value: Device) -> dict[str, Any]:
+    """Return a device as it stands in `spec.devices` of a v1 slice."""
+    return to_json_value(v1_slices.encode_device(value))
+
+
+def encode_resource_claim(value: ResourceClaim) -> dict[str, Any]:
+    """Return a claim as v1 JSON."""
+    return to_json_value(v1_claims.encode_claim(value))
+
+
+def encode_resource_claim_spec(value: ResourceClaimSpec) -> dict[str, Any]:
+    """Return what a claim asks for as v1 JSON."""
+    return to_json_value(v1_claims.encode_claim_spec(value))
+
+
+def encode_resource_claim_status(value: ResourceClaim) -> dict[str, Any]:
+    """Return the status of a claim as v1 JSON; absent parts are left out."""
+    return to_json_value(v1_claims.encode_claim_status(value))
+
+
+def encode_resource_claim_template(value: ResourceClaimTemplate) -> dict[str, Any]:
+    """Return a claim template as v1 JSON."""
+    return to_json_value(v1_claims.encode_template(value))
+
+
+def encode_device_class(value: DeviceClass) -> dict[str, Any]:
+    """Return a device class as v1 JSON."""
+    return to_json_value(v1_claims.encode_class(value))
+
+
+def encode_device_taint_rule(value: DeviceTaintRule) -> dict[str, Any]:
+    """Return a taint rule as v1 JSON."""
+    return to_json_value(v1_slices.encode_taint_rule(value))
+
+
+def encode_allocation_result(value: AllocationResult) -> dict[str, Any]:
+    """Return an allocation as v1 JSON, as `status.allocation` of a claim holds it."""
+    return to_json_value(v1_claims.encode_allocation(value))
