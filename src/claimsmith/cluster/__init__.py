@@ -1,0 +1,1 @@
+"""From the API server to a snapshot of the cluster."""

@@ -1,0 +1,194 @@
+"""The cluster as the scheduler sees it: followed through reflectors, with its own decisions on top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from claimsmith.cluster.build import sort_rules, sort_slices
+from claimsmith.cluster.overlay import ClaimListener, ClaimOverlay
+from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from claimsmith.model.names import ClaimRef, PodRef
+from claimsmith.model.node import Node
+from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
+from claimsmith.model.snapshot import ClusterSnapshot
+from claimsmith.model.workload import Pod
+
+__all__ = ["ClusterCache", "PodListener", "Reservation"]
+
+PodListener = Callable[[Pod | None, Pod | None], None]
+"""Gets a pod, with the node that it is assumed on, before and after a change; None: absent."""
+
+_SLICES: Final = "slices"
+_RULES: Final = "taint_rules"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What one pod is to get.
+
+    Args:
+        pod: The pod.
+        node: The node it is to run on.
+        claims: Claims that this decision allocates, as they will be, with their allocation.
+    """
+
+    pod: Pod
+    node: str
+    claims: tuple[ResourceClaim, ...] = ()
+
+
+class ClusterCache:
+    """Nodes, slices, classes, templates, claims and pods of a cluster, each as it counts for the next decision.
+
+    The methods named `see_*` are handlers for reflectors. Everything runs in one event loop.
+    """
+
+    def __init__(self) -> None:
+        self.claims = ClaimOverlay()
+        self.claims.subscribe(self._hear_claim)
+        self.nodes: dict[str, Node] = {}
+        self.classes: dict[str, DeviceClass] = {}
+        self.pods: dict[PodRef, Pod] = {}
+        self._templates: dict[ClaimRef, ResourceClaimTemplate] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._slices: dict[str, ResourceSlice] = {}
+        self._rules: dict[str, DeviceTaintRule] = {}
+        self._sorted: dict[str, tuple[Any, ...]] = {}
+        self._reservations: dict[str, Reservation] = {}
+        self._assumed_nodes: dict[str, str] = {}
+        self._pod_listeners: list[PodListener] = []
+        self._snapshot: ClusterSnapshot | None = None
+
+    def subscribe_pods(self, listener: PodListener) -> None:
+        """Call the listener for all pods present, and from now on for every change of what counts."""
+        self._pod_listeners.append(listener)
+        for pod in tuple(self.pods.values()):
+            listener(None, pod)
+
+    def subscribe_claims(self, listener: ClaimListener) -> None:
+        """Call the listener for all claims present, and from now on for every change of what counts."""
+        self.claims.subscribe(listener)
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the cluster with everything decided so far; the same value until something changes."""
+        if self._snapshot is None:
+            self._snapshot = ClusterSnapshot(
+                nodes=dict(self.nodes),
+                slices=self._sorted.setdefault(_SLICES, sort_slices(self._slices.values())),
+                classes=dict(self.classes),
+                claims=dict(self.claims.claims),
+                templates=dict(self._templates),
+                pods=dict(self.pods),
+                taint_rules=self._sorted.setdefault(_RULES, sort_rules(self._rules.values())),
+                namespace_labels=dict(self._namespaces),
+            )
+        return self._snapshot
+
+    def find_reservation(self, pod: Pod) -> Reservation | None:
+        """Return the decision for the pod whose writes are on their way; None for none."""
+        return self._reservations.get(pod.uid)
+
+    def assume(self, reservation: Reservation) -> None:
+        """Count a decision from now on: its claims are allocated and in flight, its pod is on its node.
+
+        Each one is ended by `finish` or `forget`.
+        """
+        pod = reservation.pod
+        self._reservations[pod.uid] = reservation
+        for claim in reservation.claims:
+            self.claims.start(claim)
+        seen = self.pods.get(pod.ref)
+        if seen is not None and seen.uid == pod.uid and not seen.node_name:
+            self._assumed_nodes[pod.uid] = reservation.node
+            self._set_pod(seen, replace(seen, node_name=reservation.node))
+
+    def confirm_claim(self, claim: ResourceClaim, *, decided_as: ClaimRef | None = None) -> None:
+        """Take in the server's answer to the write of a decided claim (see `ClaimOverlay.confirm`)."""
+        self.claims.confirm(claim, decided_as=decided_as)
+
+    def finish(self, pod: Pod) -> None:
+        """End a decision whose writes are all done; the pod stays on its node until the API server shows it there."""
+        self._reservations.pop(pod.uid, None)
+
+    def forget(self, pod: Pod) -> None:
+        """Take back a decision; claims that were already written count as the server showed them."""
+        reservation = self._reservations.pop(pod.uid, None)
+        for claim in reservation.claims if reservation else ():
+            self.claims.drop(claim.ref)
+        was_assumed = self._assumed_nodes.pop(pod.uid, None) is not None
+        seen = self.pods.get(pod.ref)
+        if was_assumed and seen is not None and seen.uid == pod.uid:
+            self._set_pod(seen, replace(seen, node_name=""))
+
+    def see_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Take in a change of a pod."""
+        if old is not None and (new is None or new.uid != old.uid):
+            self._assumed_nodes.pop(old.uid, None)
+        if new is None:
+            gone = self.pods.get(old.ref) if old is not None else None
+            if gone is not None:
+                self._set_pod(gone, None)
+            return
+        if new.node_name or new.finished:
+            self._assumed_nodes.pop(new.uid, None)
+        elif node := self._assumed_nodes.get(new.uid):
+            new = replace(new, node_name=node)
+        self._set_pod(self.pods.get(new.ref), new)
+
+    def see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Take in a change of a claim."""
+        self.claims.see(old, new)
+
+    def see_node(self, old: Node | None, new: Node | None) -> None:
+        """Take in a change of a node."""
+        self._put(self.nodes, old.name if old else "", new.name if new else "", new)
+
+    def see_class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
+        """Take in a change of a class."""
+        self._put(self.classes, old.name if old else "", new.name if new else "", new)
+
+    def see_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        """Take in a change of a slice."""
+        self._sorted.pop(_SLICES, None)
+        self._put(self._slices, old.name if old else "", new.name if new else "", new)
+
+    def see_taint_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        """Take in a change of a taint rule."""
+        self._sorted.pop(_RULES, None)
+        self._put(self._rules, old.metadata.name if old else "", new.metadata.name if new else "", new)
+
+    def see_template(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
+        """Take in a change of a claim template."""
+        self._put(self._templates, _template_ref(old), _template_ref(new), new)
+
+    def see_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Take in the labels of a namespace; None: it is gone."""
+        self._put(self._namespaces, name, name, labels)
+
+    def _put(self, target: dict[Any, Any], old_key: object, new_key: object, new: object | None) -> None:
+        if new is None:
+            target.pop(old_key, None)
+        else:
+            target[new_key] = new
+        self._spoil()
+
+    def _set_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None:
+            self.pods[new.ref] = new
+        elif old is not None:
+            del self.pods[old.ref]
+        self._spoil()
+        for listener in self._pod_listeners:
+            listener(old, new)
+
+    def _hear_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        self._spoil()
+
+    def _spoil(self) -> None:
+        self._snapshot = None
+
+
+def _template_ref(template: ResourceClaimTemplate | None) -> ClaimRef | None:
+    return None if template is None else ClaimRef(template.metadata.namespace, template.metadata.name)
