@@ -8,7 +8,7 @@ from typing import Final
 
 from claimsmith.errors import ConfigError
 
-__all__ = ["SOCKET_PATH_MAX_BYTES", "NodePaths", "parse_socket_path"]
+__all__ = ["SOCKET_PATH_MAX_BYTES", "NodePaths", "make_folder", "parse_socket_path"]
 
 SOCKET_PATH_MAX_BYTES: Final = 107
 """Longest path of a unix socket; `sun_path` has one byte more for the closing NUL. Source: unix(7)."""
@@ -64,13 +64,22 @@ class NodePaths:
             ConfigError: A folder can't be made.
         """
         for folder in (self.plugins, self.plugins_registry, self.device_plugins, self.cdi, self.state):
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise ConfigError(
-                    f"folder {folder}: can't be made: {error.strerror or error}, allowed a writable place; "
-                    "choose another folder or correct its permissions"
-                ) from error
+            make_folder(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, if missing.
+
+    Raises:
+        ConfigError: It can't be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"folder {folder}: can't be made: {error.strerror or error}, allowed a writable place; "
+            "choose another folder or correct its permissions"
+        ) from error
 
 
 def parse_socket_path(path: Path) -> Path:

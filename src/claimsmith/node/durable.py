@@ -1,0 +1,104 @@
+"""Files that a loss of power leaves either old or new, never half, and a lock between the processes of one driver."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from claimsmith.errors import ConfigError
+
+__all__ = ["locked", "move_aside", "remove_durable", "write_durable"]
+
+
+def write_durable(path: Path, data: bytes) -> None:
+    """Write a file under a hidden name in its folder, flush it to the disk and give it its name.
+
+    Raises:
+        ConfigError: The folder is missing, full or read-only.
+    """
+    hidden = _hidden(path)
+    try:
+        with open(hidden, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(hidden, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            hidden.unlink()
+        raise _unwritable(path, error) from error
+
+
+def remove_durable(path: Path) -> bool:
+    """Remove a file for good, and what a stopped `write_durable` left of it; return whether there was one.
+
+    Raises:
+        ConfigError: The folder is read-only.
+    """
+    try:
+        _hidden(path).unlink(missing_ok=True)
+        path.unlink()
+        _sync_folder(path.parent)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return True
+
+
+def move_aside(path: Path) -> Path:
+    """Rename a damaged file or folder to the first free of `<name>.damaged-1`, `-2` and so on; return the new path.
+
+    Raises:
+        ConfigError: The folder is read-only.
+    """
+    number = 1
+    while (target := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    try:
+        path.rename(target)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return target
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that all processes of one driver on this node share; waits until it is free.
+
+    Raises:
+        ConfigError: The lock file can't be opened.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _hidden(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"file {path}: can't be written: {error.strerror or error}, allowed a writable folder; "
+        "correct its permissions or choose another folder"
+    )

@@ -1,0 +1,147 @@
+"""A driver served to the kubelet of one node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from claimsmith.errors import ApiError, ClaimsmithError, ConfigError, NotFoundError
+from claimsmith.kubelet.paths import NodePaths, make_folder
+from claimsmith.kubelet.services import DRA_PLUGIN_TYPE
+from claimsmith.model.names import ClaimRef
+from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, DraPlugin
+from claimsmith.node.entry import PreparedClaim
+from claimsmith.node.preparation import Preparation
+from claimsmith.node.registration import Registration, registration_socket, service_socket
+from claimsmith.node.sockets import SocketServer
+from claimsmith.sdk.driver import Driver
+from claimsmith.telemetry import Meter, get_logger, log_event
+
+__all__ = ["BOOT_ID_FILE", "NodePlugin", "read_boot_id"]
+
+BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
+"""The kernel makes a new id at each boot. Source: random(4)."""
+
+_log = get_logger("node")
+
+
+def read_boot_id(path: Path = BOOT_ID_FILE) -> str:
+    """Return the id of this boot of the machine.
+
+    Raises:
+        ConfigError: The kernel does not tell it.
+    """
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"boot id {path}: can't be read: {error}, allowed a readable file; mount /proc") from error
+
+
+class NodePlugin:
+    """Serves a driver on a registration and a service socket while it is entered.
+
+    Args:
+        driver: The driver; called in one thread, never twice at a time.
+        paths: The folders of the node.
+        node_name: Name of the node in the API.
+        claims: Reads claims from the API server.
+        boot_id: Which boot of the machine this is.
+        instance_uid: uid of the driver's pod; needed only for two at a time, as during a rolling update.
+        meter: Takes the numbers; a meter of its own when not given.
+
+    Raises:
+        ConfigError: A socket's path is too long.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is an own fact of the node
+        self,
+        driver: Driver,
+        *,
+        paths: NodePaths,
+        node_name: str,
+        claims: ClaimReader,
+        boot_id: str,
+        instance_uid: str = "",
+        meter: Meter | None = None,
+    ) -> None:
+        self._driver, self._paths, self._claims = driver, paths, claims
+        folder = paths.folder_of(driver.name)
+        endpoint = service_socket(folder, instance_uid)
+        self._folder = folder
+        self.meter = meter or Meter()
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"driver-{driver.name}")
+        self._preparation = Preparation(driver, folder=folder, cdi_folder=paths.cdi, boot_id=boot_id, meter=self.meter)
+        self._dra = DraPlugin(
+            driver.name,
+            node_name=node_name,
+            claims=claims,
+            preparation=self._preparation,
+            executor=self._executor,
+        )
+        self.registration = Registration(DRA_PLUGIN_TYPE, driver.name, endpoint=endpoint, services=DRA_SERVICES)
+        """What the kubelet said of the registration."""
+        self._service = SocketServer(endpoint, self._dra.handlers())
+        self._registrar = SocketServer(
+            registration_socket(paths.plugins_registry, driver.name, instance_uid), self.registration.handlers()
+        )
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Read the checkpoint, then serve: first the service, then the registration that names it.
+
+        Raises:
+            ConfigError: A folder or a socket can't be used, or a later version wrote the checkpoint.
+        """
+        async with AsyncExitStack() as stack:
+            stack.callback(self._executor.shutdown, wait=False, cancel_futures=True)
+            for folder in (self._folder, self._paths.plugins_registry, self._paths.cdi):
+                make_folder(folder)
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._preparation.open)
+            for server in (self._service, self._registrar):
+                await server.start()
+                stack.push_async_callback(server.stop)
+            self._stack = stack.pop_all()
+        log_event(_log, logging.INFO, "Plugin serves", driver=self._driver.name, socket=self._registrar.path)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop serving, the registration first; what is prepared stays prepared."""
+        await self._stack.aclose()
+
+    def prepared(self) -> tuple[PreparedClaim, ...]:
+        """Return the claims that are prepared, or whose preparation was begun."""
+        return self._preparation.claims()
+
+    async def remove_leftovers(self) -> int:
+        """Unprepare claims that no longer exist in the API server under their uid; return how many.
+
+        A claim about which the API server gives no clear answer is left as it is.
+        """
+        removed = 0
+        for entry in self.prepared():
+            if await self._is_gone(entry):
+                try:
+                    await self._dra.unprepare(entry.claim)
+                except ClaimsmithError as error:
+                    log_event(_log, logging.WARNING, "A leftover stays", claim=entry.claim, reason=error)
+                else:
+                    removed += 1
+                    log_event(_log, logging.INFO, "A leftover is unprepared", claim=entry.claim, uid=entry.claim.uid)
+        return removed
+
+    async def _is_gone(self, entry: PreparedClaim) -> bool:
+        try:
+            found = await self._claims.get_claim(ClaimRef(entry.claim.namespace, entry.claim.name))
+        except NotFoundError:
+            return True
+        except ApiError as error:
+            log_event(_log, logging.INFO, "A claim can't be looked up", claim=entry.claim, reason=error)
+            return False
+        return found.uid != entry.claim.uid

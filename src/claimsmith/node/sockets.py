@@ -1,0 +1,173 @@
+"""One gRPC server on one unix socket, which takes its name only once it is served and gives up only what is its own.
+
+gRPC binds a hidden name in the same folder; the socket is then renamed. So a client never meets a name that nobody
+serves, an old socket is replaced in one step, and gRPC, which removes the name it bound when it stops, can't remove the
+socket of a successor.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from claimsmith.errors import ConfigError
+from claimsmith.kubelet.paths import parse_socket_path
+from claimsmith.kubelet.services import Method
+
+__all__ = ["Handler", "SocketServer", "stream_handler", "unary_handler"]
+
+_Request = TypeVar("_Request", bound=Message)
+_Response = TypeVar("_Response", bound=Message)
+_GRACE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """What answers one method."""
+
+    method: Method[Any, Any]
+    rpc: grpc.RpcMethodHandler[Any, Any]
+
+
+def unary_handler(method: Method[_Request, _Response], answer: Callable[[_Request], Awaitable[_Response]]) -> Handler:
+    """Return the handler of a method that gives one response."""
+
+    async def behave(request: _Request, context: grpc.aio.ServicerContext[_Request, _Response]) -> _Response:
+        del context
+        return await answer(request)
+
+    rpc = grpc.unary_unary_rpc_method_handler(
+        behave,
+        request_deserializer=method.request.FromString,
+        response_serializer=method.response.SerializeToString,
+    )
+    return Handler(method=method, rpc=rpc)
+
+
+def stream_handler(
+    method: Method[_Request, _Response], answer: Callable[[_Request], AsyncIterator[_Response]]
+) -> Handler:
+    """Return the handler of a method that gives a stream of responses."""
+
+    async def behave(
+        request: _Request, context: grpc.aio.ServicerContext[_Request, _Response]
+    ) -> AsyncIterator[_Response]:
+        del context
+        async for response in answer(request):
+            yield response
+
+    rpc = grpc.unary_stream_rpc_method_handler(
+        behave,
+        request_deserializer=method.request.FromString,
+        response_serializer=method.response.SerializeToString,
+    )
+    return Handler(method=method, rpc=rpc)
+
+
+class SocketServer:
+    """Serves methods on a unix socket.
+
+    Args:
+        path: Where the socket is; an old socket that nobody serves is replaced.
+
+    Raises:
+        ConfigError: The path is too long for a socket.
+    """
+
+    def __init__(self, path: Path, handlers: Iterable[Handler]) -> None:
+        self.path = parse_socket_path(path)
+        self._hidden = path.with_name(f".{os.urandom(3).hex()}")
+        parse_socket_path(self._hidden)
+        self._handlers = tuple(handlers)
+        self._server: grpc.aio.Server | None = None
+        self._inode: tuple[int, int] | None = None
+
+    async def start(self) -> None:
+        """Serve.
+
+        Raises:
+            ConfigError: The folder can't be used, something else than a socket has the path, or another process
+                serves it.
+        """
+        check_replaceable(self.path)
+        server = grpc.aio.server()
+        for handler in self._handlers:
+            method = handler.method
+            server.add_generic_rpc_handlers(
+                (grpc.method_handlers_generic_handler(method.service, {method.name: handler.rpc}),)
+            )
+        try:
+            server.add_insecure_port(f"unix:{self._hidden}")
+            await server.start()
+            os.rename(self._hidden, self.path)
+        except (RuntimeError, OSError) as error:
+            await server.stop(0)
+            raise ConfigError(
+                f"socket {self.path}: can't be served: {str(error).splitlines()[0]}, allowed a writable folder; "
+                "correct its permissions or choose another folder"
+            ) from error
+        self._server, self._inode = server, _inode_of(self.path)
+
+    async def stop(self) -> None:
+        """Take the socket away, if it is still this server's, and end after the running calls; may be called twice."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        if self._inode is not None and _inode_of(self.path) == self._inode:
+            self.path.unlink(missing_ok=True)
+        await server.stop(_GRACE_S)
+
+    @property
+    def present(self) -> bool:
+        """Whether the socket is in its place."""
+        return self._inode is not None and _inode_of(self.path) == self._inode
+
+
+def check_replaceable(path: Path) -> None:
+    """Check that a path is free, or has a socket that nobody serves any more.
+
+    Raises:
+        ConfigError: It has something else.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(
+            f"socket {path}: can't be served: {error.strerror or error}, allowed a usable folder; choose another folder"
+        ) from error
+    if not stat.S_ISSOCK(mode):
+        raise ConfigError(f"socket {path}: found another kind of file, allowed a socket or nothing; remove the file")
+    if _is_served(path):
+        raise ConfigError(
+            f"socket {path}: found another process that serves it, allowed one; "
+            "stop that process, or give both an instance uid"
+        )
+
+
+def _is_served(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def _inode_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino)

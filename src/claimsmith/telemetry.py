@@ -1,0 +1,70 @@
+"""Logs and metrics: how a line looks and what a metric is called, in one place each.
+
+A log line is a sentence followed by `key=value` pairs; the pairs are also in the record's `fields`, for machines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from threading import Lock
+from typing import Final
+
+__all__ = [
+    "CHECKPOINT_DAMAGED",
+    "CLAIMS_PREPARED",
+    "DRIVER_CALLS",
+    "DRIVER_SECONDS",
+    "Meter",
+    "Sample",
+    "get_logger",
+    "log_event",
+]
+
+DRIVER_CALLS: Final = "claimsmith_driver_calls_total"
+"""Calls of prepare and unprepare; labels driver, operation, result (ok or error)."""
+DRIVER_SECONDS: Final = "claimsmith_driver_call_seconds_total"
+"""Seconds spent in such calls; labels driver, operation."""
+CLAIMS_PREPARED: Final = "claimsmith_prepared_claims"
+"""Claims in the checkpoint; label driver."""
+CHECKPOINT_DAMAGED: Final = "claimsmith_checkpoint_damaged_total"
+"""Checkpoint files that were put aside and rebuilt; label driver."""
+
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+"""Name of a metric and its labels, sorted by name."""
+
+
+class Meter:
+    """Numbers by metric name and labels; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._values: dict[Sample, float] = {}
+
+    def add(self, metric: str, amount: float = 1, **labels: str) -> None:
+        """Add to a counter."""
+        sample = (metric, tuple(sorted(labels.items())))
+        with self._lock:
+            self._values[sample] = self._values.get(sample, 0) + amount
+
+    def set(self, metric: str, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        with self._lock:
+            self._values[metric, tuple(sorted(labels.items()))] = value
+
+    def values(self) -> Mapping[Sample, float]:
+        """Return all numbers as they are now."""
+        with self._lock:
+            return dict(self._values)
+
+
+def get_logger(room: str) -> logging.Logger:
+    """Return the logger of a room, such as `node`."""
+    return logging.getLogger(f"claimsmith.{room}")
+
+
+def log_event(logger: logging.Logger, level: int, message: str, **fields: object) -> None:
+    """Log a sentence with facts; the order of the facts is kept."""
+    if logger.isEnabledFor(level):
+        pairs = "".join(f" {name}={value!s}" for name, value in fields.items())
+        logger.log(level, "%s%s", message, pairs, extra={"fields": fields})

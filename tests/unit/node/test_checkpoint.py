@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claimsmith.errors import CheckpointError, ConfigError
+from claimsmith.model.names import DeviceId
+from claimsmith.model.prepared import ClaimKey
+from claimsmith.node.checkpoint import Checkpoint, encode_claims, parse_claims
+from claimsmith.node.entry import HeldDevice, PreparedClaim
+
+PATH = Path("checkpoint.json")
+
+
+def entry(uid: str, device: str = "gpu-0", *, boot_id: str = "boot", finished: bool = True) -> PreparedClaim:
+    held = HeldDevice(id=DeviceId("gpu.example.test", "node-a", device), request="r", share_id="s", cdi_ids=("a/b=c",))
+    key = ClaimKey(namespace="default", name=f"claim-{uid}", uid=uid)
+    return PreparedClaim(claim=key, devices=(held,), boot_id=boot_id, finished=finished)
+
+
+def opened(path: Path, *rebuilt: PreparedClaim) -> Checkpoint:
+    checkpoint = Checkpoint(path, lambda: rebuilt)
+    checkpoint.open()
+    return checkpoint
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+DEVICES = st.builds(
+    HeldDevice,
+    id=st.builds(DeviceId, TEXT, TEXT, TEXT),
+    request=TEXT,
+    share_id=TEXT,
+    admin_access=st.booleans(),
+    cdi_ids=st.tuples(TEXT),
+)
+ENTRIES = st.builds(
+    PreparedClaim,
+    claim=st.builds(ClaimKey, namespace=TEXT, name=TEXT, uid=TEXT),
+    devices=st.lists(DEVICES, max_size=3).map(tuple),
+    boot_id=TEXT,
+    finished=st.booleans(),
+)
+
+
+@given(entries=st.lists(ENTRIES, max_size=4))
+def test_what_is_written_is_read(entries: list[PreparedClaim]) -> None:
+    assert parse_claims(encode_claims(entries), PATH) == tuple(entries)
+
+
+@given(st.integers(min_value=0, max_value=400), st.integers(min_value=1, max_value=255))
+def test_a_file_with_one_changed_byte_is_never_read_as_other_claims(position: int, change: int) -> None:
+    data = bytearray(encode_claims([entry("u1")]))
+    data[position % len(data)] ^= change
+
+    try:
+        found = parse_claims(bytes(data), PATH)
+    except CheckpointError:
+        found = None
+    assert found in (None, (entry("u1"),))
+
+
+def test_entries_outlive_the_process(tmp_path: Path) -> None:
+    first = opened(tmp_path / PATH)
+    first.put(entry("u1"))
+    first.put(entry("u2"))
+    first.remove("u1")
+
+    assert opened(tmp_path / PATH).claims() == (entry("u2"),)
+
+
+def test_another_process_of_the_driver_sees_what_was_written(tmp_path: Path) -> None:
+    old, new = opened(tmp_path / PATH), opened(tmp_path / PATH)
+    old.put(entry("u1"))
+    new.refresh()
+
+    assert new.find("u1") == entry("u1")
+
+
+def _replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "random bytes": lambda path: path.write_bytes(bytes(range(256))),
+    "wrong checksum": lambda path: path.write_bytes(path.read_bytes().replace(b"gpu-0", b"gpu-1")),
+    "folder": _replace_by_folder,
+    "other JSON": lambda path: path.write_bytes(b"[1, 2]"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_put_aside_and_rebuilt_from_the_cdi_files(tmp_path: Path, damage: str) -> None:
+    opened(tmp_path / PATH).put(entry("u1"))
+    DAMAGES[damage](tmp_path / PATH)
+    checkpoint = opened(tmp_path / PATH, entry("u1"))
+
+    assert checkpoint.claims() == (entry("u1"),)
+    assert checkpoint.damaged == (tmp_path / "checkpoint.json.damaged-1",)
+    assert checkpoint.damaged[0].exists()
+
+
+def test_a_second_damaged_file_does_not_replace_the_first_one(tmp_path: Path) -> None:
+    for content in (b"one", b"two"):
+        (tmp_path / PATH).write_bytes(content)
+        opened(tmp_path / PATH)
+
+    assert [(tmp_path / f"checkpoint.json.damaged-{n}").read_bytes() for n in (1, 2)] == [b"one", b"two"]
+
+
+def test_a_missing_file_is_rebuilt_from_the_cdi_files(tmp_path: Path) -> None:
+    opened(tmp_path / PATH, entry("u1"))
+
+    assert opened(tmp_path / PATH).claims() == (entry("u1"),)
+
+
+def test_damage_while_the_driver_runs_loses_no_claim(tmp_path: Path) -> None:
+    checkpoint = opened(tmp_path / PATH)
+    checkpoint.put(entry("u1"))
+    (tmp_path / PATH).write_bytes(b"")
+    checkpoint.refresh()
+
+    assert checkpoint.claims() == (entry("u1"),)
+
+
+def _written_by(version: int, min_reader: int) -> bytes:
+    document = json.loads(encode_claims([entry("u1")]))
+    return json.dumps({**document, "version": version, "minReader": min_reader, "later": True}).encode()
+
+
+def test_a_file_of_a_later_version_that_must_not_be_read_is_refused_and_kept(tmp_path: Path) -> None:
+    data = _written_by(3, 2)
+    (tmp_path / PATH).write_bytes(data)
+
+    with pytest.raises(CheckpointError, match=r"found version 3, readable from version 2 on, allowed at most 1; start"):
+        opened(tmp_path / PATH)
+    assert (tmp_path / PATH).read_bytes() == data
+
+
+def test_a_file_of_a_later_version_that_may_be_read_is_read() -> None:
+    # Written by hand: spaces in the claims would change their checksum.
+    data = encode_claims([entry("u1")]).replace(b'"version":1', b'"later":true,"version":2')
+
+    assert parse_claims(data, PATH) == (entry("u1"),)
+
+
+def test_a_folder_that_can_not_be_written_shows_at_the_start_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ConfigError, match=r"^file .*checkpoint\.json: can't be written: .*; correct [^\n]*$"):
+        opened(tmp_path / "file" / PATH)
