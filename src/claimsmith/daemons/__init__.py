@@ -1,0 +1,1 @@
+"""Composition of the rooms into long-running processes."""

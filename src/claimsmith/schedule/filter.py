@@ -1,0 +1,124 @@
+"""Whether a node can take a pod, devices left aside. Pure.
+
+Source: plugins nodeunschedulable, tainttoleration, nodeaffinity and noderesources of kube-scheduler v1.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.decision import Reason
+from claimsmith.model.node import Node, NodeTaint
+from claimsmith.model.topology import NodeSelector
+from claimsmith.model.workload import Pod, PodToleration
+from claimsmith.schedule.usage import NodeUsage
+
+__all__ = ["NodeFilter", "tolerates"]
+
+_UNSCHEDULABLE: Final = NodeTaint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_NOT_READY: Final = NodeTaint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+_BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
+
+MatchesNode = Callable[[NodeSelector, Node], bool]
+"""Tells whether a node selector matches a node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFilter:
+    """The checks of one pod against nodes.
+
+    Args:
+        pod: The pod.
+        wanted: What it takes from a node, in thousandths by resource name.
+        claims: Its claims that are already allocated: the pod can only run where they can be used.
+        matches: Tells whether a node selector matches a node.
+    """
+
+    pod: Pod
+    wanted: Mapping[str, int]
+    claims: tuple[ResourceClaim, ...]
+    matches: MatchesNode
+
+    def find_reasons(self, node: Node, usage: NodeUsage, *, by_claim: Iterable[str] = ()) -> tuple[Reason, ...]:
+        """Return why the node can't take the pod; empty when it can.
+
+        Args:
+            node: The node.
+            usage: What the pods on it take.
+            by_claim: Extended resources that devices of a claim serve on this node instead of the node itself.
+        """
+        found = [*self._state_texts(node), *self._selection_texts(node), *self._claim_texts(node)]
+        reasons = [Reason(kind="node", text=text, node=node.name) for text in found]
+        missing = self._missing(node, usage, frozenset(by_claim))
+        if missing:
+            text = f"node has too little {', '.join(missing)} left"
+            data = {name: _milli_text(self.wanted[name]) for name in missing}
+            reasons.append(Reason(kind="resources", text=text, node=node.name, data=data))
+        return tuple(reasons)
+
+    def _state_texts(self, node: Node) -> list[str]:
+        texts = []
+        if node.metadata.deletion_timestamp is not None:
+            texts.append("node is being deleted")
+        if node.unschedulable and not tolerates(self.pod.tolerations, _UNSCHEDULABLE):
+            texts.append("node is unschedulable")
+        if not node.ready and not tolerates(self.pod.tolerations, _NOT_READY):
+            texts.append("node is not ready")
+        for taint in node.taints:
+            known = taint.key in (_UNSCHEDULABLE.key, _NOT_READY.key) and texts
+            if not known and taint.effect in _BLOCKING and not tolerates(self.pod.tolerations, taint):
+                texts.append(f"node has the taint {_taint_text(taint)} that the pod does not tolerate")
+        return texts
+
+    def _selection_texts(self, node: Node) -> list[str]:
+        texts = [
+            f"node does not have the label {key}={value} of the pod's nodeSelector"
+            for key, value in sorted(self.pod.node_selector.items())
+            if node.labels.get(key) != value
+        ]
+        affinity = self.pod.node_affinity
+        if affinity is not None and not self.matches(affinity, node):
+            texts.append("node does not match the pod's node affinity")
+        return texts
+
+    def _claim_texts(self, node: Node) -> list[str]:
+        return [
+            f"claim {claim.ref} is allocated for other nodes"
+            for claim in self.claims
+            if claim.allocation is not None
+            and claim.allocation.node_selector is not None
+            and not self.matches(claim.allocation.node_selector, node)
+        ]
+
+    def _missing(self, node: Node, usage: NodeUsage, by_claim: frozenset[str]) -> tuple[str, ...]:
+        """Resources of which too little is left; a node that reports no amounts at all is not judged by them."""
+        if not node.allocatable:
+            return ()
+        wanted = {name: amount for name, amount in self.wanted.items() if name not in by_claim}
+        return usage.missing(node.allocatable, wanted)
+
+
+def tolerates(tolerations: Iterable[PodToleration], taint: NodeTaint) -> bool:
+    """Tell whether one of the tolerations accepts a taint. Source: ToleratesTaint in core/v1 toleration.go."""
+    return any(_accepts(toleration, taint) for toleration in tolerations)
+
+
+def _accepts(toleration: PodToleration, taint: NodeTaint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def _taint_text(taint: NodeTaint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _milli_text(amount: int) -> str:
+    return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"

@@ -1,0 +1,238 @@
+"""Pods that wait for a decision: now, after a pause, or for a change in the cluster.
+
+Source: the scheduling queue of kubernetes v1.37.2 pkg/scheduler/backend/queue (backoff 1 s to 10 s, moves on events,
+a move that happens while a pod is being decided counts for it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from claimsmith.model.names import PodRef
+from claimsmith.model.workload import Pod
+
+__all__ = ["BACKOFF_INITIAL_S", "BACKOFF_MAX_S", "RETRY_MAX_S", "Change", "PodQueue", "QueuedPod"]
+
+BACKOFF_INITIAL_S: Final = 1.0
+BACKOFF_MAX_S: Final = 10.0
+RETRY_MAX_S: Final = 300.0
+"""A pod that no event helps is tried again after so long, in case an event was misjudged."""
+
+_RECENT_MAX: Final = 4096
+
+
+class Change(NamedTuple):
+    """Something that happened in the cluster.
+
+    Args:
+        kind: `node`, `slice`, `class`, `claim`, `claim-freed`, `template`, `pod-freed` or `taint-rule`.
+        key: The object, printed; empty when it does not matter which.
+    """
+
+    kind: str
+    key: str = ""
+
+
+@dataclass(slots=True)
+class QueuedPod:
+    """A pod with its history in the queue.
+
+    Args:
+        pod: The pod as last seen.
+        attempts: Decisions that were tried.
+        since_s: When the pod came into the queue.
+        ready_s: When the backoff of the last attempt ends.
+        tried_s: When the last attempt ended.
+        waits_for: Changes that may help; None: any.
+    """
+
+    pod: Pod
+    since_s: float
+    attempts: int = 0
+    ready_s: float = 0.0
+    tried_s: float = 0.0
+    waits_for: Callable[[Change], bool] | None = None
+    serial: int = 0
+    place: str = ""
+    decided_at: int = 0
+
+
+@dataclass(order=True, slots=True)
+class _Entry:
+    order: tuple[float, float, int]
+    item: QueuedPod = field(compare=False)
+    serial: int = field(compare=False)
+
+
+class PodQueue:
+    """The scheduler's queue. Pods of higher priority come first, then those that have waited longer.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._items: dict[PodRef, QueuedPod] = {}
+        self._waiting: dict[PodRef, QueuedPod] = {}
+        self._active: list[_Entry] = []
+        self._backoff: list[_Entry] = []
+        self._serials = itertools.count(1)
+        self._changes = 0
+        self._recent: list[tuple[int, Change]] = []
+        self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, ref: PodRef) -> bool:
+        return ref in self._items
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(tuple(self._items.values()))
+
+    def add(self, pod: Pod) -> None:
+        """Take in a new pod, or the newer state of a pod that waits; a pod whose spec changed is tried at once."""
+        item = self._items.get(pod.ref)
+        if item is not None and item.pod.uid != pod.uid:
+            self.remove(pod.ref)
+            item = None
+        if item is None:
+            self._items[pod.ref] = item = QueuedPod(pod, since_s=self._clock())
+            self._activate(item)
+            return
+        old, item.pod = item.pod, pod
+        if item.place == "waiting" and _may_help_itself(old, pod):
+            self._ready(item)
+
+    def remove(self, ref: PodRef) -> None:
+        """Forget a pod: it is bound, finished or gone."""
+        item = self._items.pop(ref, None)
+        if item is not None:
+            self._place(item, "")
+
+    def pop_ready(self) -> QueuedPod | None:
+        """Return the next pod to decide, which is then being decided until `done` or `postpone`; None for none."""
+        self._flush()
+        while self._active:
+            entry = heapq.heappop(self._active)
+            if entry.serial == entry.item.serial and entry.item.place == "active":
+                item = entry.item
+                self._place(item, "deciding")
+                item.decided_at = self._changes
+                item.attempts += 1
+                return item
+        return None
+
+    async def pop(self) -> QueuedPod:
+        """Return the next pod to decide as soon as there is one."""
+        while True:
+            self._wake.clear()
+            item = self.pop_ready()
+            if item is not None:
+                return item
+            timeout_s = self.next_in_s()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def postpone(self, item: QueuedPod, waits_for: Callable[[Change], bool] | None = None) -> None:
+        """Put back a pod that got no place; it waits for a change that may help, and at least for its backoff.
+
+        A change that came while the pod was being decided counts, since the decision may not have seen it.
+
+        Args:
+            item: What `pop` returned.
+            waits_for: Tells whether a change may help; None: any may.
+        """
+        if self._items.get(item.pod.ref) is not item:
+            return
+        now_s = self._clock()
+        pause_s = min(BACKOFF_MAX_S, BACKOFF_INITIAL_S * 2.0 ** min(item.attempts - 1, 16))
+        item.tried_s, item.ready_s, item.waits_for = now_s, now_s + pause_s, waits_for
+        self._place(item, "waiting")
+        if any(serial > item.decided_at and _helps(item, change) for serial, change in self._recent):
+            self._ready(item)
+
+    def retry(self, item: QueuedPod) -> None:
+        """Put back a pod whose attempt failed for a reason outside it (a conflict, no answer): after its backoff."""
+        self.postpone(item)
+        if item.place == "waiting":
+            self._ready(item)
+
+    def resume(self, ref: PodRef) -> None:
+        """Try a waiting pod at once, without its backoff."""
+        item = self._items.get(ref)
+        if item is not None and item.place in ("waiting", "backoff"):
+            self._activate(item)
+
+    def hear(self, change: Change) -> None:
+        """Move the waiting pods that a change may help."""
+        self._changes += 1
+        self._recent.append((self._changes, change))
+        if len(self._recent) > _RECENT_MAX:
+            del self._recent[: _RECENT_MAX // 2]
+        for item in [item for item in self._waiting.values() if _helps(item, change)]:
+            self._ready(item)
+
+    def next_in_s(self) -> float | None:
+        """Return the seconds until a backoff ends or a pod has waited too long; None when nothing waits."""
+        times = [entry.order[0] for entry in self._backoff[:1]]
+        times += [item.tried_s + RETRY_MAX_S for item in self._waiting.values()]
+        return max(0.0, min(times) - self._clock()) if times else None
+
+    def _ready(self, item: QueuedPod) -> None:
+        """Move a pod to where it waits for the end of its backoff, or on to the active pods."""
+        if item.ready_s <= self._clock():
+            self._activate(item)
+            return
+        self._place(item, "backoff")
+        heapq.heappush(self._backoff, _Entry((item.ready_s, item.since_s, item.serial), item, item.serial))
+        self._wake.set()
+
+    def _activate(self, item: QueuedPod) -> None:
+        self._place(item, "active")
+        order = (-float(item.pod.priority), item.since_s, item.serial)
+        heapq.heappush(self._active, _Entry(order, item, item.serial))
+        self._wake.set()
+
+    def _flush(self) -> None:
+        """Activate pods whose backoff is over, and those that have waited too long for an event."""
+        now_s = self._clock()
+        while self._backoff and self._backoff[0].order[0] <= now_s:
+            entry = heapq.heappop(self._backoff)
+            if entry.serial == entry.item.serial and entry.item.place == "backoff":
+                self._activate(entry.item)
+        for item in [item for item in self._waiting.values() if item.tried_s + RETRY_MAX_S <= now_s]:
+            self._activate(item)
+
+    def _place(self, item: QueuedPod, place: str) -> None:
+        """Move a pod; entries of heaps that carry an older serial no longer count."""
+        item.place, item.serial = place, next(self._serials)
+        if place == "waiting":
+            self._waiting[item.pod.ref] = item
+        elif self._waiting.get(item.pod.ref) is item:
+            del self._waiting[item.pod.ref]
+
+
+def _helps(item: QueuedPod, change: Change) -> bool:
+    return item.waits_for is None or item.waits_for(change)
+
+
+def _may_help_itself(old: Pod, new: Pod) -> bool:
+    """Whether a change of the pod itself may let it be scheduled; its status alone does not."""
+    return (
+        old.scheduling_gates != new.scheduling_gates
+        or old.claim_names != new.claim_names
+        or old.tolerations != new.tolerations
+        or old.node_selector != new.node_selector
+        or old.node_affinity != new.node_affinity
+        or old.metadata.labels != new.metadata.labels
+    )

@@ -1,0 +1,63 @@
+"""Which of the nodes that fit is the best one: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from claimsmith.model.claim import AllocationResult, DeviceResult, ResourceClaim
+from claimsmith.model.names import RequestName
+from claimsmith.model.node import Node
+from claimsmith.schedule.usage import NodeUsage
+
+__all__ = ["ALTERNATIVES_MAX", "Placement", "get_rank", "has_alternatives", "order_nodes"]
+
+Placement = Literal["spread", "pack"]
+"""Prefer nodes with the most room, or with the least."""
+
+ALTERNATIVES_MAX: Final = 8
+"""Most alternatives of one request. Source: FirstAvailableDeviceRequestMaxSize of resource.k8s.io/v1."""
+
+
+def has_alternatives(claims: Iterable[ResourceClaim]) -> bool:
+    """Tell whether one node may serve a better alternative than another."""
+    return any(request.first_available for claim in claims for request in claim.spec.requests)
+
+
+def get_rank(claims: Iterable[ResourceClaim], results: Iterable[AllocationResult]) -> int:
+    """Return how good the chosen alternatives are: the sum of 8 minus their index; higher is better.
+
+    Source: computeScore in kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources.
+    """
+    total = 0
+    for claim, allocation in zip(claims, results, strict=True):
+        chosen = {(name.request, name.subrequest) for name in map(_parse_request, allocation.results)}
+        for request in claim.spec.requests:
+            for index, alternative in enumerate(request.first_available):
+                if (request.name, alternative.name) in chosen:
+                    total += ALTERNATIVES_MAX - index
+    return total
+
+
+def order_nodes(
+    nodes: Iterable[Node], usage: Mapping[str, NodeUsage], *, placement: Placement = "spread"
+) -> list[Node]:
+    """Return nodes with the best one first; equal ones in order of name.
+
+    The measure is the fullest of a node's cpu, memory and pods.
+    """
+    sign = 1.0 if placement == "spread" else -1.0
+    return sorted(nodes, key=lambda node: (sign * _fullness(node, usage[node.name]), node.name))
+
+
+def _parse_request(result: DeviceResult) -> RequestName:
+    return RequestName.parse(result.request)
+
+
+def _fullness(node: Node, usage: NodeUsage) -> float:
+    parts = [0.0]
+    for name in ("cpu", "memory", "pods"):
+        offered = node.allocatable.get(name)
+        if offered is not None and offered.nanos > 0:
+            parts.append(usage.amounts.get(name, 0) * 10**6 / offered.nanos)
+    return max(parts)

@@ -1,0 +1,132 @@
+"""What pods take from nodes besides devices: cpu, memory, pods and whatever else nodes offer in amounts.
+
+Source: PodRequests in k8s.io/component-helpers v0.37.2 resource/helpers.go; NodeInfo of kube-scheduler v1.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from claimsmith.model.quantity import Quantity
+from claimsmith.model.workload import Container, Pod
+
+__all__ = ["NodeUsage", "UsageIndex", "plan_requests"]
+
+Amounts = dict[str, int]
+"""Amounts by resource name, in thousandths."""
+
+_ZERO = Quantity.from_int(0)
+
+
+def plan_requests(pod: Pod) -> Amounts:
+    """Return what a pod takes from its node, in thousandths by resource name; each pod takes one of `pods`.
+
+    Init containers run one after another before the others, sidecars stay: the larger of the two phases counts.
+    """
+    running: Amounts = {}
+    starting: Amounts = {}
+    for container in pod.init_containers:
+        needs = _requests(container)
+        if container.restart_policy == "Always":
+            _add(running, needs)
+            _raise(starting, running)
+        else:
+            _raise(starting, _sum(running, needs))
+    for container in pod.containers:
+        _add(running, _requests(container))
+    _raise(running, starting)
+    _add(running, {name: amount.milli_value() for name, amount in pod.overhead.items()})
+    running["pods"] = 1000
+    return running
+
+
+def _requests(container: Container) -> Amounts:
+    """Requests of a container; a limit without a request is a request, as the API server defaults it."""
+    wanted = {**container.limits, **container.requests}
+    return {name: amount.milli_value() for name, amount in wanted.items()}
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> Amounts:
+    total = dict(left)
+    _add(total, right)
+    return total
+
+
+def _raise(total: Amounts, least: Mapping[str, int]) -> None:
+    for name, amount in least.items():
+        total[name] = max(total.get(name, 0), amount)
+
+
+@dataclass(slots=True)
+class NodeUsage:
+    """What the pods of one node take together, in thousandths by resource name."""
+
+    amounts: Amounts = field(default_factory=dict)
+
+    def missing(self, offered: Mapping[str, Quantity], wanted: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the resources of which the node has too little left for the wanted amounts, in order of name.
+
+        A resource that the node does not offer at all counts as zero.
+        """
+        return tuple(
+            name
+            for name, amount in sorted(wanted.items())
+            if amount > 0
+            and self.amounts.get(name, 0) + amount > offered.get(name, _ZERO).milli_value()
+            and not (name == "pods" and name not in offered)
+        )
+
+
+class UsageIndex:
+    """Usage per node that follows the pods as they come, move and go."""
+
+    def __init__(self) -> None:
+        self._by_pod: dict[str, tuple[str, Amounts]] = {}
+        self._by_node: dict[str, NodeUsage] = {}
+
+    def see_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Take in a change of a pod."""
+        if old is not None and (new is None or new.uid != old.uid):
+            self._remove(old.uid)
+        if new is not None:
+            node = "" if new.finished else new.node_name
+            if self._by_pod.get(new.uid, ("", {}))[0] != node:
+                self._remove(new.uid)
+                self._place(new, node)
+
+    def find(self, node: str) -> NodeUsage:
+        """Return what the pods of a node take."""
+        return self._by_node.get(node) or NodeUsage()
+
+    @classmethod
+    def of_pods(cls, pods: Iterable[Pod]) -> UsageIndex:
+        """Return the usage of some pods."""
+        index = cls()
+        for pod in pods:
+            index.see_pod(None, pod)
+        return index
+
+    def _place(self, pod: Pod, node: str) -> None:
+        if not node:
+            return
+        amounts = plan_requests(pod)
+        self._by_pod[pod.uid] = (node, amounts)
+        _add(self._by_node.setdefault(node, NodeUsage()).amounts, amounts)
+
+    def _remove(self, uid: str) -> None:
+        node, amounts = self._by_pod.pop(uid, ("", {}))
+        usage = self._by_node.get(node)
+        if usage is None:
+            return
+        for name, amount in amounts.items():
+            usage.amounts[name] -= amount
+            if not usage.amounts[name]:
+                del usage.amounts[name]
+        if not usage.amounts:
+            del self._by_node[node]
