@@ -128,7 +128,11 @@ class DraPlugin:
         return v1.NodePrepareResourcesResponse(
             claims={
                 uid: v1.NodePrepareResourceResponse(
-                    error=_error_text(outcome), devices=[v1.Device(**device) for device in _devices(outcome)]
+                    error=_error_text(outcome),
+                    devices=[
+                        v1.Device(**device, share_id=share_id or None)
+                        for device, share_id in zip(_devices(outcome), _share_ids(outcome), strict=True)
+                    ],
                 )
                 for uid, outcome in outcomes.items()
             }
@@ -142,7 +146,7 @@ class DraPlugin:
             claims={
                 uid: v1beta1.NodePrepareResourceResponse(
                     error=_error_text(outcome),
-                    devices=[v1beta1.Device(**{**device, "share_id": None}) for device in _devices(outcome)],
+                    devices=[v1beta1.Device(**device) for device in _devices(outcome)],
                 )
                 for uid, outcome in outcomes.items()
             }
@@ -207,7 +211,11 @@ def _devices(outcome: PreparedClaim | Exception | None) -> Sequence[dict[str, An
             "pool_name": device.id.pool,
             "device_name": device.id.device,
             "cdi_device_ids": device.cdi_ids,
-            "share_id": device.share_id or None,
         }
         for device in outcome.devices
     ]
+
+
+def _share_ids(outcome: PreparedClaim | Exception | None) -> Sequence[str]:
+    """Return the share of each device, empty for a whole one; v1beta1 knows no shares."""
+    return [device.share_id for device in outcome.devices] if isinstance(outcome, PreparedClaim) else ()

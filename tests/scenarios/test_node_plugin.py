@@ -1,0 +1,311 @@
+"""A driver behind real sockets, called as the kubelet calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+
+from claimsmith.errors import ConfigError, NotFoundError, UnreachableError
+from claimsmith.kubelet import dra_v1_pb2 as v1
+from claimsmith.kubelet import dra_v1beta1_pb2 as v1beta1
+from claimsmith.kubelet import pluginregistration_v1_pb2 as registration
+from claimsmith.kubelet.paths import NodePaths
+from claimsmith.kubelet.services import (
+    GET_INFO,
+    NOTIFY,
+    PREPARE_V1,
+    PREPARE_V1BETA1,
+    UNPREPARE_V1,
+    Method,
+)
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.names import ClaimRef
+from claimsmith.node.plugin import NodePlugin
+from claimsmith.testing.builders import allocated, claim, request, result
+from tests.unit.node.recording_driver import RecordingDriver
+
+DRIVER = RecordingDriver.name
+
+
+class StoredClaims:
+    """An API server that has some claims, or does not answer."""
+
+    def __init__(self, *claims: ResourceClaim) -> None:
+        self.claims = {item.ref: item for item in claims}
+        self.down = False
+
+    async def get_claim(self, ref: ClaimRef) -> ResourceClaim:
+        if self.down:
+            raise UnreachableError("the API server does not answer")
+        if ref not in self.claims:
+            raise NotFoundError(f"claim {ref}: found none", status=404, reason="NotFound")
+        return self.claims[ref]
+
+
+class Bench:
+    """One node with a driver, and an API server."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = NodePaths.compact(root)
+        self.paths.make()
+        self.driver = RecordingDriver()
+        self.claims = StoredClaims(*(ready(name, device) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))))
+
+    def plugin(self, *, instance_uid: str = "") -> NodePlugin:
+        return NodePlugin(
+            self.driver,
+            paths=self.paths,
+            node_name="node-a",
+            claims=self.claims,
+            boot_id="boot",
+            instance_uid=instance_uid,
+        )
+
+    @property
+    def service(self) -> Path:
+        return self.paths.folder_of(DRIVER) / "dra.sock"
+
+    @property
+    def registrar(self) -> Path:
+        return self.paths.plugins_registry / f"{DRIVER}-reg.sock"
+
+    def sockets(self) -> list[str]:
+        return sorted(path.name for path in self.paths.plugins_registry.parent.rglob("*") if path.is_socket())
+
+    def cdi_files(self) -> int:
+        return len(list(self.paths.cdi.iterdir()))
+
+
+def ready(name: str, device: str) -> ResourceClaim:
+    return allocated(claim(name, request()), result(device), reserved_for=["pod"])
+
+
+def named(*names: str) -> list[v1.Claim]:
+    return [v1.Claim(namespace="default", name=name, uid=f"uid-{name}") for name in names]
+
+
+async def call(path: Path, method: Method[Any, Any], message: Any) -> Any:
+    async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
+        rpc = channel.unary_unary(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        return await rpc(message, timeout=20)
+
+
+async def prepare(bench: Bench, *names: str) -> dict[str, v1.NodePrepareResourceResponse]:
+    answer = await call(bench.service, PREPARE_V1, v1.NodePrepareResourcesRequest(claims=named(*names)))
+    return dict(answer.claims)
+
+
+async def unprepare(bench: Bench, *names: str) -> dict[str, str]:
+    answer = await call(bench.service, UNPREPARE_V1, v1.NodeUnprepareResourcesRequest(claims=named(*names)))
+    return {uid: entry.error for uid, entry in answer.claims.items()}
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with tempfile.TemporaryDirectory(prefix="cs-") as folder:
+        yield Bench(Path(folder))
+
+
+async def test_the_registration_tells_the_type_the_endpoint_and_the_newest_service_first(bench: Bench) -> None:
+    async with bench.plugin():
+        info = await call(bench.registrar, GET_INFO, registration.InfoRequest())
+
+    assert (info.type, info.name, info.endpoint) == ("DRAPlugin", DRIVER, str(bench.service))
+    assert info.supported_versions == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
+
+
+async def test_the_kubelets_verdict_on_the_registration_is_kept(bench: Bench) -> None:
+    async with bench.plugin() as plugin:
+        await call(bench.registrar, NOTIFY, registration.RegistrationStatus(error="no handler"))
+        refused = (await plugin.registration.wait(1), plugin.registration.error)
+        await call(bench.registrar, NOTIFY, registration.RegistrationStatus(plugin_registered=True))
+
+        assert refused == (False, "no handler")
+        assert await plugin.registration.wait(1)
+
+
+async def test_a_prepared_device_has_an_id_that_a_cdi_file_defines(bench: Bench) -> None:
+    async with bench.plugin() as plugin:
+        device = (await prepare(bench, "a"))["uid-a"].devices[0]
+
+        assert (list(device.request_names), device.pool_name, device.device_name) == (["r"], "node-a", "gpu-0")
+        assert list(device.cdi_device_ids) == [f"k8s.{DRIVER}/claim=uid-a:r:gpu-0"]
+        assert '"uid-a:r:gpu-0"' in next(bench.paths.cdi.iterdir()).read_text()
+        assert [entry.claim.uid for entry in plugin.prepared()] == ["uid-a"]
+
+
+async def test_each_claim_of_a_batch_has_exactly_one_entry_also_when_some_fail(bench: Bench) -> None:
+    async with bench.plugin():
+        answer = await prepare(bench, "a", "missing", "b", "a")
+
+    assert set(answer) == {"uid-a", "uid-b", "uid-missing"}
+    assert [uid for uid, entry in answer.items() if entry.error] == ["uid-missing"]
+    assert "claim default/missing: found none in the API server" in answer["uid-missing"].error
+
+
+async def test_concurrent_calls_for_one_claim_reach_the_driver_once(bench: Bench) -> None:
+    async with bench.plugin():
+        answers = await asyncio.gather(*(prepare(bench, "a") for _ in range(8)))
+
+    assert all(answer == answers[0] for answer in answers)
+    assert bench.driver.calls == [("prepare", "uid-a")]
+
+
+async def test_the_older_version_of_the_service_gives_the_same_devices(bench: Bench) -> None:
+    wanted = v1beta1.Claim(namespace="default", name="a", uid="uid-a")
+    async with bench.plugin():
+        answer = await call(bench.service, PREPARE_V1BETA1, v1beta1.NodePrepareResourcesRequest(claims=[wanted]))
+
+    assert answer.claims["uid-a"].devices[0].cdi_device_ids == [f"k8s.{DRIVER}/claim=uid-a:r:gpu-0"]
+
+
+async def test_a_share_travels_with_its_uid_and_other_devices_without(bench: Bench) -> None:
+    shared = allocated(claim("s", request()), result("gpu-2", share="share-1"), reserved_for=["pod"])
+    bench.claims.claims[shared.ref] = shared
+    async with bench.plugin():
+        answer = await prepare(bench, "s", "a")
+
+    assert answer["uid-s"].devices[0].share_id == "share-1"
+    assert not answer["uid-a"].devices[0].HasField("share_id")
+
+
+async def test_unprepare_works_twice_and_while_the_api_server_is_down(bench: Bench) -> None:
+    async with bench.plugin() as plugin:
+        await prepare(bench, "a")
+        bench.claims.down = True
+        answers = [await unprepare(bench, "a", "never-seen") for _ in range(2)]
+
+        assert answers == [{"uid-a": "", "uid-never-seen": ""}] * 2
+        assert (plugin.prepared(), bench.cdi_files()) == ((), 0)
+
+
+async def test_a_prepared_claim_is_answered_while_the_api_server_is_down_and_others_are_not(bench: Bench) -> None:
+    async with bench.plugin():
+        first = await prepare(bench, "a")
+        bench.claims.down = True
+        answer = await prepare(bench, "a", "b")
+
+    assert answer["uid-a"] == first["uid-a"]
+    assert "can't be read from the API server" in answer["uid-b"].error
+
+
+async def test_a_driver_that_raises_gives_an_error_and_the_next_call_is_served(bench: Bench) -> None:
+    def fail(operation: str) -> None:
+        raise SystemExit(1)
+
+    async with bench.plugin():
+        bench.driver.fail = fail
+        failed = await prepare(bench, "a")
+        bench.driver.fail = lambda operation: None
+        served = await prepare(bench, "a")
+
+    assert "prepare failed: SystemExit: 1" in failed["uid-a"].error
+    assert not served["uid-a"].error
+
+
+async def test_a_stop_leaves_no_socket_and_keeps_what_is_prepared(bench: Bench) -> None:
+    async with bench.plugin():
+        await prepare(bench, "a")
+
+    assert bench.sockets() == []
+    async with bench.plugin() as plugin:
+        assert [entry.claim.name for entry in plugin.prepared()] == ["a"]
+
+
+async def test_a_socket_that_a_dead_process_left_is_replaced(bench: Bench) -> None:
+    bench.registrar.parent.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(bench.registrar))
+
+    async with bench.plugin():
+        info = await call(bench.registrar, GET_INFO, registration.InfoRequest())
+    assert info.name == DRIVER
+
+
+async def test_a_socket_that_another_process_serves_is_left_to_it(bench: Bench) -> None:
+    async with bench.plugin():
+        with pytest.raises(ConfigError, match="found another process that serves it"):
+            await bench.plugin().__aenter__()
+
+        assert len(await prepare(bench, "a")) == 1
+
+
+async def test_another_kind_of_file_in_the_sockets_place_is_named_and_kept(bench: Bench) -> None:
+    bench.registrar.write_text("precious")
+
+    with pytest.raises(ConfigError, match="found another kind of file"):
+        await bench.plugin().__aenter__()
+    assert bench.registrar.read_text() == "precious"
+    assert bench.sockets() == []
+
+
+async def test_a_stop_leaves_the_socket_of_a_successor_in_place(bench: Bench) -> None:
+    async with bench.plugin():
+        bench.registrar.unlink()
+        bench.service.unlink()
+        successor = bench.plugin()
+        await successor.__aenter__()
+
+    assert bench.sockets() == ["dra.sock", f"{DRIVER}-reg.sock"]
+    assert not (await prepare(bench, "a"))["uid-a"].error
+    await successor.__aexit__(None, None, None)
+    assert bench.sockets() == []
+
+
+async def test_two_instances_serve_at_once_and_know_each_others_claims(bench: Bench) -> None:
+    async with bench.plugin() as old, bench.plugin(instance_uid="pod-2") as new:
+        assert not (await prepare(bench, "a"))["uid-a"].error
+        stolen = allocated(claim("thief", request()), "gpu-0", reserved_for=["pod"])
+        bench.claims.claims[stolen.ref] = stolen
+        other = bench.paths.folder_of(DRIVER) / "dra-pod-2.sock"
+        answer = await call(other, PREPARE_V1, v1.NodePrepareResourcesRequest(claims=named("thief")))
+        await call(other, UNPREPARE_V1, v1.NodeUnprepareResourcesRequest(claims=named("a")))
+
+        assert "found prepared for claim default/a (uid uid-a)" in answer.claims["uid-thief"].error
+        assert bench.sockets() == [
+            "dra-pod-2.sock",
+            "dra.sock",
+            f"{DRIVER}-pod-2-reg.sock",
+            f"{DRIVER}-reg.sock",
+        ]
+        assert new.prepared() == ()
+        assert not (await prepare(bench, "b"))["uid-b"].error
+        assert [entry.claim.name for entry in old.prepared()] == ["b"]
+
+
+def test_a_socket_path_of_200_bytes_is_refused_with_its_length_and_the_limit(bench: Bench) -> None:
+    bench.paths = NodePaths.compact(Path("/tmp") / ("x" * 200))
+
+    with pytest.raises(ConfigError, match=r"^socket path /tmp/x+/p/\S+: found 2\d\d bytes, allowed 107; [^\n]*$"):
+        bench.plugin()
+
+
+async def test_claims_that_the_api_server_no_longer_has_under_their_uid_are_cleaned_up(bench: Bench) -> None:
+    async with bench.plugin() as plugin:
+        await prepare(bench, "a", "b")
+        del bench.claims.claims[ClaimRef("default", "a")]
+        bench.claims.claims[ClaimRef("default", "b")] = ready("b", "gpu-1")
+
+        assert await plugin.remove_leftovers() == 1
+        assert [entry.claim.name for entry in plugin.prepared()] == ["b"]
+
+
+async def test_nothing_is_cleaned_up_on_the_word_of_a_failing_api_server(bench: Bench) -> None:
+    async with bench.plugin() as plugin:
+        await prepare(bench, "a")
+        bench.claims.claims.clear()
+        bench.claims.down = True
+
+        assert await plugin.remove_leftovers() == 0
+        assert len(plugin.prepared()) == 1
