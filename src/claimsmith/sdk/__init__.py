@@ -1,5 +1,6 @@
 """All that a vendor's driver needs, in one import."""
 
+from claimsmith.api.manifests import Manifest
 from claimsmith.errors import ConfigError, DriverError, FieldError, InputError
 from claimsmith.model.device import (
     Capacity,
@@ -27,6 +28,7 @@ from claimsmith.model.prepared import (
 )
 from claimsmith.model.quantity import Quantity, parse_quantity
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from claimsmith.sdk.device_file import parse_device_file, parse_pool, read_device_file, read_documents_of
 from claimsmith.sdk.driver import (
     Driver,
     DriverContext,
@@ -35,8 +37,15 @@ from claimsmith.sdk.driver import (
     StopSignal,
     WatchesInventory,
 )
+from claimsmith.sdk.opaque import decode_opaque
+from claimsmith.sdk.pci import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, find_pcie_root, parse_pci_address
+from claimsmith.sdk.registry import create_drivers
+from claimsmith.sdk.strict import parse_strictly
 
 __all__ = [
+    "NUMA_NODE",
+    "PCIE_ROOT",
+    "PCI_BUS_ID",
     "Capacity",
     "CapacityRange",
     "CapacityRequestPolicy",
@@ -60,6 +69,7 @@ __all__ = [
     "InputError",
     "Inventory",
     "InventoryChanged",
+    "Manifest",
     "Mount",
     "NodeSelector",
     "NodeSelectorRequirement",
@@ -73,5 +83,14 @@ __all__ = [
     "RequestedDevice",
     "StopSignal",
     "WatchesInventory",
+    "create_drivers",
+    "decode_opaque",
+    "find_pcie_root",
+    "parse_device_file",
+    "parse_pci_address",
+    "parse_pool",
     "parse_quantity",
+    "parse_strictly",
+    "read_device_file",
+    "read_documents_of",
 ]

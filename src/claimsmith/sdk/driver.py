@@ -7,11 +7,11 @@ publishes what they find. A driver sees no socket, no API server and no claim ob
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from claimsmith.api.manifests import Manifest
 from claimsmith.model.inventory import DeviceHealth, Inventory
 from claimsmith.model.prepared import ClaimKey, PreparedDevices, PrepareRequest
 
@@ -55,13 +55,13 @@ class DriverContext:
 
     Args:
         node_name: Name of the node; empty when there is none, as on the command line.
-        settings_file: The file of the driver's settings, for drivers that follow its changes; None when there is none.
-        settings: Settings that were given directly, as JSON values.
+        settings_files: Files with the driver's settings, for drivers that follow their changes.
+        documents: Settings that were given directly.
     """
 
     node_name: str = ""
-    settings_file: Path | None = None
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings_files: tuple[Path, ...] = ()
+    documents: tuple[Manifest, ...] = ()
 
 
 class Driver(ABC):
@@ -74,15 +74,15 @@ class Driver(ABC):
     name: str = ""
 
     @classmethod
-    def create(cls, context: DriverContext) -> Driver:
-        """Return a driver for one node. The default calls the class without arguments.
+    def create(cls, context: DriverContext) -> tuple[Driver, ...]:
+        """Return the drivers for one node: most plugins have one. The default calls the class without arguments.
 
         Raises:
             InputError: The settings can't be used.
             ConfigError: Something that the driver needs on this machine is missing.
         """
         del context
-        return cls()
+        return (cls(),)
 
     @abstractmethod
     def discover(self) -> Inventory:
@@ -98,8 +98,8 @@ class Driver(ABC):
     def prepare(self, request: PrepareRequest) -> PreparedDevices:
         """Make the devices of a claim ready and return what its containers get: one answer for each device.
 
-        Called again for the same claim after a restart or a failure, and must then give an equal answer. Calls for
-        different claims come in parallel.
+        Called again for the same claim after a restart or a failure, and must then give an equal answer. Calls of
+        `prepare` and `unprepare` come one after the other; `discover` and the watches run in other threads.
 
         Raises:
             DriverError: It can't be done now; the kubelet asks again.
@@ -112,7 +112,7 @@ class Driver(ABC):
             DriverError: It can't be done now; the kubelet asks again.
         """
 
-    def watch_health(self, report: ReportHealth, stop: StopSignal) -> None:  # noqa: B027
+    def watch_health(self, report: ReportHealth, stop: StopSignal) -> None:  # noqa: B027 - as above
         """Report the health of the devices, and each change of it, until `stop` is set.
 
         The default returns at once: the health of the devices is then not known. A driver that raises is called
