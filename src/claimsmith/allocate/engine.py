@@ -1,0 +1,258 @@
+"""The depth-first search over one node: upstream's order, with equal devices tried once and failed states remembered.
+
+The search keeps its own stack, so that its depth has no limit but the number of devices wanted.
+
+Source: allocateOne and allocateDevice in structured/internal/experimental, k8s.io/dynamic-resource-allocation v0.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from claimsmith.allocate.attempt import Attempt, Fatal, Taken
+from claimsmith.allocate.plan import PodPlan, RequestPlan
+from claimsmith.allocate.screening import Candidate, Screened
+from claimsmith.allocate.symmetry import Symmetry
+from claimsmith.model.claim import ALLOCATION_RESULTS_MAX
+
+__all__ = ["Engine", "Outcome", "SearchLimits"]
+
+STOP_INTERVAL: Final = 64
+"""Steps between two looks at `should_stop`."""
+PATIENCE: Final = 32
+"""Failures after which the search looks for symmetry and remembers failed states."""
+
+
+class Outcome(Enum):
+    """How a search, or a part of it, ended."""
+
+    FOUND = "found"
+    FAILED = "failed"
+    TOO_MANY = "too many"
+    PUSHED = "pushed"
+    FATAL = "fatal"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchLimits:
+    """When a search gives up.
+
+    Args:
+        budget_steps: Most steps; None for no limit.
+        should_stop: Asked now and then; True ends the search.
+    """
+
+    budget_steps: int | None = None
+    should_stop: Callable[[], bool] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Frame:
+    """A choice that is open: an alternative of a request, or one device for a request."""
+
+    claim: int
+    request: int
+    plan: RequestPlan | None
+    position: int = 0
+    candidates: tuple[Candidate, ...] = ()
+    next: int = 0
+    taken: Taken | None = None
+    all_too_many: bool = True
+    failed: set[object] | None = None
+    memo: object = None
+    tried: object = None
+
+
+@dataclass(slots=True, eq=False)
+class Engine:
+    """One search on one node.
+
+    Args:
+        find_candidates: The devices that a request may choose from.
+        find_all: The devices that a request for all devices stands for.
+        constraint_fatal: A constraint that excludes one of all devices aborts the allocation, as upstream does.
+    """
+
+    plan: PodPlan
+    attempt: Attempt
+    find_candidates: Callable[[RequestPlan], Screened]
+    find_all: Callable[[RequestPlan], Screened]
+    limits: SearchLimits
+    constraint_fatal: bool
+    symmetry: Symmetry
+    steps: int = 0
+    fatal: Fatal | None = None
+    chosen: dict[tuple[int, int], int] = field(default_factory=dict)
+    _frames: list[_Frame] = field(default_factory=list)
+    _failures: int = 0
+    _outcome_claim: int = 0
+    _memo: dict[object, Outcome] = field(default_factory=dict)
+
+    def run(self) -> Outcome:
+        """Search; FOUND leaves the devices in `attempt` and the alternatives in `chosen`."""
+        outcome = self._enter(0, 0, None, 0, 0)
+        while True:
+            if outcome is Outcome.PUSHED:
+                outcome = self._try_next(self._frames[-1])
+            elif outcome in (Outcome.FAILED, Outcome.TOO_MANY) and self._frames:
+                outcome = self._resume(self._frames[-1], outcome)
+            else:
+                break
+        if outcome is Outcome.FOUND:
+            self._note_alternatives()
+        return outcome
+
+    def _enter(self, claim: int, request: int, plan: RequestPlan | None, position: int, start: int) -> Outcome:
+        """Go to the next device that is wanted, and open the choice of it."""
+        claims = self.plan.claims
+        while True:
+            self.steps += 1
+            if self._must_stop():
+                return Outcome.STOPPED
+            if claim >= len(claims):
+                return Outcome.FOUND
+            groups = claims[claim].groups
+            if request >= len(groups):
+                claim, request, plan, position, start = claim + 1, 0, None, 0, 0
+                continue
+            group = groups[request]
+            if plan is None:
+                if group.prioritized:
+                    self._frames.append(_Frame(claim, request, None))
+                    return Outcome.PUSHED
+                plan = group.alternatives[0]
+            if plan.takes_all:
+                candidates = self.find_all(plan).candidates
+                count = len(candidates)
+                if not count:
+                    return self._end(Outcome.FAILED, claim)
+            else:
+                candidates, count = (), plan.count
+            if position >= count:
+                request, plan, position, start = request + 1, None, 0, 0
+                continue
+            break
+        if count - position > ALLOCATION_RESULTS_MAX - self.attempt.count_results(claim):
+            return self._end(Outcome.TOO_MANY, claim)
+        memo = self._remember(plan, position)
+        if memo is not None and memo in self._memo:
+            return self._end(self._memo[memo], claim)
+        if not plan.takes_all:
+            candidates = self.find_candidates(plan).candidates
+        next = position if plan.takes_all else start
+        self._frames.append(_Frame(claim, request, plan, position, candidates, next, memo=memo))
+        return Outcome.PUSHED
+
+    def _try_next(self, frame: _Frame) -> Outcome:
+        """Make the frame's next choice, and go on from there; the frame is closed when it has none left."""
+        plan = frame.plan
+        if plan is None:
+            return self._try_alternative(frame)
+        if plan.takes_all:
+            return self._try_one_of_all(frame, plan)
+        attempt, candidates = self.attempt, frame.candidates
+        for place in range(frame.next, len(candidates)):
+            candidate = candidates[place]
+            if attempt.is_used(candidate, plan):
+                continue
+            if candidate.poison is not None:
+                return self._abort(Fatal(candidate.poison.kind, candidate.poison.text, plan, candidate))
+            if frame.failed is not None:
+                key = self.symmetry.key(candidate, plan)
+                if key in frame.failed:
+                    continue
+                frame.tried = key
+            taken = attempt.take(candidate, plan)
+            if taken is None:
+                continue
+            if isinstance(taken, Fatal):
+                return self._abort(taken)
+            frame.taken, frame.next = taken, place + 1
+            return self._enter(frame.claim, frame.request, plan, frame.position + 1, place + 1)
+        return self._close(frame, Outcome.FAILED)
+
+    def _try_alternative(self, frame: _Frame) -> Outcome:
+        alternatives = self.plan.claims[frame.claim].groups[frame.request].alternatives
+        if frame.next >= len(alternatives):
+            return self._close(frame, Outcome.TOO_MANY if frame.all_too_many else Outcome.FAILED)
+        plan = alternatives[frame.next]
+        frame.next += 1
+        return self._enter(frame.claim, frame.request, plan, 0, 0)
+
+    def _try_one_of_all(self, frame: _Frame, plan: RequestPlan) -> Outcome:
+        """Take the device whose turn it is; there is no other choice."""
+        if frame.taken is not None or frame.next != frame.position:
+            return self._close(frame, Outcome.FAILED)
+        candidate = frame.candidates[frame.position]
+        frame.next += 1
+        if candidate.blocked or self.attempt.is_used(candidate, plan):
+            return self._close(frame, Outcome.FAILED)
+        taken = self.attempt.take(candidate, plan, must=self.constraint_fatal)
+        if isinstance(taken, Fatal):
+            return self._abort(taken)
+        if taken is None:
+            return self._close(frame, Outcome.FAILED)
+        frame.taken = taken
+        return self._enter(frame.claim, frame.request, plan, frame.position + 1, 0)
+
+    def _resume(self, frame: _Frame, outcome: Outcome) -> Outcome:
+        """Take back the frame's choice after what came behind it has failed."""
+        if outcome is Outcome.TOO_MANY and self._outcome_claim > frame.claim:
+            outcome = Outcome.FAILED
+        if frame.plan is None:
+            if outcome is Outcome.FAILED:
+                frame.all_too_many = False
+            return Outcome.PUSHED
+        self._failures += 1
+        if frame.taken is not None:
+            self.attempt.undo(frame.taken)
+            if outcome is Outcome.FAILED and not frame.plan.takes_all:
+                self._note_failed(frame)
+            frame.taken = None
+        if outcome is Outcome.TOO_MANY or frame.plan.takes_all:
+            return self._close(frame, outcome)
+        return Outcome.PUSHED
+
+    def _note_failed(self, frame: _Frame) -> None:
+        """Keep the key of a device that has failed, so that equal ones are passed over."""
+        if frame.failed is None:
+            frame.failed = set()
+            assert frame.plan is not None
+            frame.tried = self.symmetry.key(frame.candidates[frame.next - 1], frame.plan)
+        frame.failed.add(frame.tried)
+
+    def _close(self, frame: _Frame, outcome: Outcome) -> Outcome:
+        self._frames.pop()
+        if frame.memo is not None:
+            self._memo[frame.memo] = outcome
+        return self._end(outcome, frame.claim)
+
+    def _end(self, outcome: Outcome, claim: int) -> Outcome:
+        self._outcome_claim = claim
+        return outcome
+
+    def _abort(self, fatal: Fatal) -> Outcome:
+        self.fatal = fatal
+        return Outcome.FATAL
+
+    def _remember(self, plan: RequestPlan, position: int) -> object:
+        """The state under which this choice is opened, when it is worth remembering."""
+        if position or self._failures < PATIENCE:
+            return None
+        return (id(plan), self.attempt.count_results(plan.claim), self.symmetry.state_key(plan))
+
+    def _must_stop(self) -> bool:
+        budget = self.limits.budget_steps
+        if budget is not None and self.steps > budget:
+            return True
+        ask = self.limits.should_stop
+        return ask is not None and self.steps % STOP_INTERVAL == 0 and ask()
+
+    def _note_alternatives(self) -> None:
+        for frame in self._frames:
+            if frame.plan is None:
+                self.chosen[frame.claim, frame.request] = frame.next - 1

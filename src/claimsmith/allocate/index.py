@@ -1,0 +1,354 @@
+"""A cluster prepared for many allocations: slices by node, devices in use, answers of selectors, counters.
+
+It follows the snapshots: only what has changed between two of them is computed again. Nothing in it depends on the
+pod, and nothing of a snapshot is changed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from claimsmith.allocate.cel_engine import CelEngine
+from claimsmith.allocate.counters import PoolCounters, count_pool
+from claimsmith.allocate.eligibility import RequestShape, SelectorEngine, Selectors
+from claimsmith.allocate.node_selector import NAME_ANCHOR, Anchor, find_anchors
+from claimsmith.allocate.pools import BadSelector, GatheredPools, PoolParts, PoolView, build_pool, gather_pools
+from claimsmith.allocate.problem import AllocationProblem, merge_taints
+from claimsmith.allocate.records import DeviceRecord, SliceRecord
+from claimsmith.allocate.screening import Screen, Screened, is_stable
+from claimsmith.allocate.usage import FREE, DeviceUse, UsageLedger
+from claimsmith.model.claim import DeviceClass, ResourceClaim
+from claimsmith.model.device import Device
+from claimsmith.model.features import Features
+from claimsmith.model.names import ClaimRef, DeviceId, PoolId
+from claimsmith.model.node import Node
+from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
+from claimsmith.model.snapshot import ClusterSnapshot
+
+__all__ = ["NodeView", "PreparedCluster"]
+
+KNOWN_TEXTS_MAX: Final = 2048
+"""Selector texts whose answers are kept; beyond that all answers are dropped and found out again."""
+KNOWN_SHAPES_MAX: Final = 1024
+"""Request shapes whose candidates are kept."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NodeView:
+    """What a node can reach: its pools in upstream's order.
+
+    Args:
+        obsolete: Pools whose slices for the node are outdated.
+        bad_selectors: Slices whose node selector can't be read.
+        joined: Candidates of all pools by shape, with the parts they were made from.
+    """
+
+    node: Node
+    pools: tuple[PoolView, ...]
+    obsolete: tuple[PoolId, ...] = ()
+    bad_selectors: tuple[BadSelector, ...] = ()
+    joined: dict[RequestShape, tuple[list[Screened], Screened]] = field(default_factory=dict)
+
+
+class PreparedCluster:
+    """Slices, classes and devices in use, ready for `claimsmith.allocate.search`.
+
+    Args:
+        features: The gates; they can't change later.
+        like_upstream: Answer exactly as upstream, also where it is wrong or aborts needlessly.
+        history: Slices that are no longer published; they tell what devices in use consume that have vanished.
+        engine: The selector language; default is claimsmith's own.
+    """
+
+    def __init__(
+        self,
+        features: Features | None = None,
+        *,
+        like_upstream: bool = False,
+        history: Iterable[ResourceSlice] = (),
+        engine: SelectorEngine | None = None,
+    ) -> None:
+        self.features = features or Features()
+        self.like_upstream = like_upstream
+        self.classes: Mapping[str, DeviceClass] = {}
+        self.selectors = Selectors(engine or _load_engine(self.features), self.features)
+        self.screen = Screen(
+            self.features, self.selectors, find_counters=self.find_counters, like_upstream=like_upstream
+        )
+        self._counters_everywhere = like_upstream and is_stable(self.features)
+        self._ledger = UsageLedger(consumable_capacity=self.features.consumable_capacity)
+        self._history = _index_devices(SliceRecord(slice, position=0) for slice in history)
+        self._rules: tuple[DeviceTaintRule, ...] = ()
+        self._slices: Sequence[ResourceSlice] = ()
+        self._claims: Mapping[ClaimRef, ResourceClaim] = {}
+        self._records: dict[int, tuple[ResourceSlice, SliceRecord]] = {}
+        self._index = _SliceIndex(counters_everywhere=self._counters_everywhere)
+        self._views: dict[PoolParts, PoolView] = {}
+        self._views_of: dict[PoolId, list[PoolView]] = defaultdict(list)
+        self._used_of: dict[PoolId, set[DeviceId]] = defaultdict(set)
+        self._nodes: dict[str, NodeView] = {}
+        self._shapes: dict[RequestShape, RequestShape] = {}
+
+    @classmethod
+    def from_problem(cls, problem: AllocationProblem, *, like_upstream: bool = False) -> PreparedCluster:
+        """Return the cluster of one problem."""
+        cluster = cls(problem.features, like_upstream=like_upstream, history=problem.history)
+        cluster.classes = problem.classes
+        cluster.replace_slices(problem.slices)
+        cluster._ledger.preset(problem.state)
+        for position, claim in enumerate(problem.allocated):
+            cluster._ledger.add(position, claim)
+        cluster._note_uses(tuple(cluster._ledger.uses))
+        return cluster
+
+    @classmethod
+    def from_snapshot(
+        cls, snapshot: ClusterSnapshot, features: Features | None = None, *, like_upstream: bool = False
+    ) -> PreparedCluster:
+        """Return the cluster of a snapshot."""
+        cluster = cls(features, like_upstream=like_upstream)
+        cluster.update(snapshot)
+        return cluster
+
+    def update(self, snapshot: ClusterSnapshot) -> None:
+        """Follow a newer snapshot; objects that are the same as before cost a comparison of identities."""
+        self.classes = snapshot.classes
+        self.replace_slices(snapshot.slices, snapshot.taint_rules)
+        self.replace_claims(snapshot.claims)
+
+    def replace_slices(self, slices: Sequence[ResourceSlice], rules: tuple[DeviceTaintRule, ...] = ()) -> None:
+        """Take over all slices of the cluster, in list order, and the rules that taint their devices."""
+        if slices is self._slices and rules == self._rules:
+            return
+        if rules != self._rules:
+            self._records.clear()
+        records: dict[int, tuple[ResourceSlice, SliceRecord]] = {}
+        added = []
+        for position, slice in enumerate(slices):
+            known = self._records.get(id(slice))
+            if known is None:
+                known = (slice, SliceRecord(merge_taints(slice, rules), position=position))
+                added.append(known[1])
+            known[1].position = position
+            records[id(slice)] = known
+        removed = [record for key, (_, record) in self._records.items() if key not in records]
+        reordered = [id(slice) for slice in slices if id(slice) in self._records] != [
+            key for key in self._records if key in records
+        ]
+        full = rules != self._rules or reordered
+        self._rules, self._slices, self._records = rules, slices, records
+        self._index = _SliceIndex(counters_everywhere=self._counters_everywhere)
+        for _, record in records.values():
+            self._index.add(record)
+        self._note_uses({device.id for record in added for device in record.devices})
+        self._drop_nodes(None if full else [*added, *removed])
+
+    def replace_claims(self, claims: Mapping[ClaimRef, ResourceClaim]) -> None:
+        """Take over all claims of the cluster; what the allocated ones hold is in use."""
+        if claims is self._claims:
+            return
+        touched: set[DeviceId] = set()
+        for ref, old in self._claims.items():
+            if claims.get(ref) is not old and old.allocation is not None:
+                touched.update(self._ledger.remove(ref, old))
+        for ref, claim in claims.items():
+            if self._claims.get(ref) is not claim and claim.allocation is not None:
+                touched.update(self._ledger.add(ref, claim))
+        self._claims = claims
+        self._note_uses(touched)
+
+    def intern(self, shape: RequestShape) -> RequestShape:
+        """Return the one instance of a shape that all pods share."""
+        if len(self._shapes) >= KNOWN_SHAPES_MAX or self.selectors.known_texts >= KNOWN_TEXTS_MAX:
+            self._forget_answers()
+        return self._shapes.setdefault(shape, shape)
+
+    def view_node(self, node: Node) -> NodeView:
+        """Return what the node can reach."""
+        known = self._nodes.get(node.name)
+        if known is not None and (known.node is node or known.node == node):
+            return known
+        gathered = gather_pools(
+            node,
+            self._index.find_visible(node),
+            find_slices=self._index.find_slices,
+            features=self.features,
+            counters_everywhere=self._counters_everywhere,
+        )
+        view = self._nodes[node.name] = self._arrange(node, gathered)
+        return view
+
+    def find_counters(self, view: PoolView) -> PoolCounters:
+        """Return what is left of a pool's counters."""
+        counters = view.live.get("counters")
+        if not isinstance(counters, PoolCounters):
+            counters = view.live["counters"] = count_pool(
+                view, missing=self._find_missing(view), find_old=self._find_old
+            )
+        return counters
+
+    def find_use(self, device: DeviceId) -> DeviceUse:
+        """Return how a device is used, published or not."""
+        return self._ledger.uses.get(device, FREE)
+
+    def screen_node(self, view: NodeView, shape: RequestShape) -> Screened:
+        """Return the devices of the node that a request of the shape may choose from."""
+        pools, node, screen = view.pools, view.node, self.screen
+        if len(pools) == 1:
+            return screen.screen_pool(pools[0], shape, node)
+        parts = [screen.screen_pool(pool, shape, node) for pool in pools]
+        known = view.joined.get(shape)
+        if (
+            known is not None
+            and len(known[0]) == len(parts)
+            and all(a is b for a, b in zip(known[0], parts, strict=True))
+        ):
+            return known[1]
+        joined = Screened.join(parts)
+        view.joined[shape] = (parts, joined)
+        return joined
+
+    def _arrange(self, node: Node, gathered: GatheredPools) -> NodeView:
+        """Order the pools: by driver and name, those with binding conditions last."""
+        views = [self._find_view(parts) for parts in gathered.pools]
+        views.sort(key=lambda view: (view.has_binding, view.id))
+        return NodeView(node=node, pools=tuple(views), obsolete=gathered.obsolete, bad_selectors=gathered.bad_selectors)
+
+    def _find_view(self, parts: PoolParts) -> PoolView:
+        view = self._views.get(parts)
+        if view is None:
+            view = self._views[parts] = build_pool(parts, self.features)
+            self._views_of[parts.id].append(view)
+        return view
+
+    def _find_missing(self, view: PoolView) -> list[tuple[DeviceId, DeviceUse]]:
+        """Devices of the pool in use that the view doesn't publish; upstream forgets them."""
+        used = self._used_of.get(view.id)
+        if self.like_upstream or not used:
+            return []
+        published = {record.id for record in (*view.devices, *view.elsewhere)}
+        return [(device, self._ledger.uses[device]) for device in sorted(used - published)]
+
+    def _find_old(self, device: DeviceId) -> DeviceRecord | None:
+        """The device as an outdated slice, or the history, has it."""
+        known = self._index.devices.get(device) or self._history.get(device)
+        return max(known, key=lambda record: record.slice.generation) if known else None
+
+    def _note_uses(self, devices: Iterable[DeviceId]) -> None:
+        """Tell the devices' records how they are used now, and drop what was computed from it."""
+        for device in devices:
+            use = self._ledger.uses.get(device, FREE)
+            pool = device.pool_id
+            if use is FREE:
+                self._used_of[pool].discard(device)
+            else:
+                self._used_of[pool].add(device)
+            for record in self._index.devices.get(device, ()):
+                record.use = use
+            for view in self._views_of.get(pool, ()):
+                view.live.clear()
+
+    def _drop_nodes(self, changed: list[SliceRecord] | None) -> None:
+        """Drop the views that a change of slices makes invalid; None: all."""
+        if changed is None or any(not record.slice.node_name for record in changed):
+            self._nodes.clear()
+        pools = {record.slice.pool_id for record in changed or ()}
+        names = {record.slice.node_name for record in changed or ()}
+        for name, view in list(self._nodes.items()):
+            if name in names or any(pool.id in pools for pool in view.pools) or pools.intersection(view.obsolete):
+                del self._nodes[name]
+        for parts in [parts for parts in self._views if changed is None or parts.id in pools]:
+            dropped = self._views.pop(parts)
+            self._views_of[parts.id].remove(dropped)
+
+    def _forget_answers(self) -> None:
+        """Drop every answer of selectors and everything computed from them."""
+        self._shapes.clear()
+        self.selectors.forget(record for records in self._index.devices.values() for record in records)
+        for view in self._views.values():
+            view.cache.clear()
+            view.live.clear()
+        for node in self._nodes.values():
+            node.joined.clear()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _SliceIndex:
+    """Slices by node, by pool and by what a node must have to match them."""
+
+    counters_everywhere: bool
+    by_node: dict[str, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
+    by_pool: dict[PoolId, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
+    devices: dict[DeviceId, list[DeviceRecord]] = field(default_factory=lambda: defaultdict(list))
+    anchored: dict[Anchor, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
+    anchor_keys: set[str] = field(default_factory=set)
+    rest: list[SliceRecord] = field(default_factory=list)
+
+    def add(self, record: SliceRecord) -> None:
+        """Take in the next slice in list order."""
+        self.by_pool[record.slice.pool_id].append(record)
+        for device in record.devices:
+            self.devices[device.id].append(device)
+        if record.slice.node_name:
+            self.by_node[record.slice.node_name].append(record)
+            return
+        everywhere = self.counters_everywhere and record.slice.shared_counters
+        anchors = None if everywhere else _find_anchors(record)
+        if anchors is None:
+            self.rest.append(record)
+            return
+        for anchor in anchors:
+            self.anchored[anchor].append(record)
+            self.anchor_keys.add(anchor[0])
+
+    def find_slices(self, pool: PoolId) -> Sequence[SliceRecord]:
+        """Return all slices of a pool, in list order."""
+        return self.by_pool.get(pool, ())
+
+    def find_visible(self, node: Node) -> list[SliceRecord]:
+        """Return the slices that may target a node: its own, then the others, each in list order."""
+        shared = list(self.rest)
+        if self.anchored:
+            found: dict[int, SliceRecord] = {}
+            for key in self.anchor_keys:
+                value = node.name if key == NAME_ANCHOR else node.labels.get(key)
+                for record in self.anchored.get((key, value), ()) if value is not None else ():
+                    found[record.position] = record
+            shared.extend(found.values())
+            shared.sort(key=lambda record: record.position)
+        return [*self.by_node.get(node.name, ()), *shared]
+
+
+def _find_anchors(record: SliceRecord) -> set[Anchor] | None:
+    """What a node must have at least one of to be targeted by the slice; None when that can't be told."""
+    slice = record.slice
+    if slice.all_nodes or record.selector_error:
+        return None
+    targets: Iterable[ResourceSlice | Device]
+    targets = slice.devices if slice.per_device_node_selection and slice.node_selector is None else (slice,)
+    anchors: set[Anchor] = set()
+    for target in targets:
+        if target.node_name:
+            anchors.add((NAME_ANCHOR, target.node_name))
+            continue
+        found = find_anchors(target.node_selector) if target.node_selector and not target.all_nodes else None
+        if found is None:
+            return None
+        anchors.update(found)
+    return anchors
+
+
+def _index_devices(records: Iterable[SliceRecord]) -> dict[DeviceId, list[DeviceRecord]]:
+    devices: dict[DeviceId, list[DeviceRecord]] = defaultdict(list)
+    for record in records:
+        for device in record.devices:
+            devices[device.id].append(device)
+    return devices
+
+
+def _load_engine(features: Features) -> SelectorEngine:
+
+    return CelEngine(features)

@@ -1,0 +1,244 @@
+"""A pod's claims made ready for the search: classes found, gates checked, constraints assigned; the same for all nodes.
+
+Source: Allocate and validateDeviceRequest in structured/internal/experimental, k8s.io/dynamic-resource-allocation
+v0.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from claimsmith.allocate.eligibility import RequestShape
+from claimsmith.model.claim import (
+    ALLOCATION_RESULTS_MAX,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    ResourceClaim,
+    SubRequest,
+)
+from claimsmith.model.decision import Refused, RefusedKind
+from claimsmith.model.features import Features
+from claimsmith.model.names import RequestName
+
+__all__ = ["ClaimPlan", "ConstraintPlan", "PodPlan", "RequestGroup", "RequestPlan", "plan_claims", "refuse_limit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintPlan:
+    """One constraint: `match` (one value for all) or `distinct` (no value twice) of an attribute."""
+
+    kind: Literal["match", "distinct"]
+    attribute: str
+    requests: tuple[str, ...] = ()
+
+    def applies_to(self, name: RequestName) -> bool:
+        """Tell whether devices of the request, or of the alternative, are bound by the constraint."""
+        return not self.requests or name.request in self.requests or str(name) in self.requests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RequestPlan:
+    """One request, or one alternative of a request. Compared by identity.
+
+    Args:
+        claim, request, alternative: Places in the pod's claims, the claim's requests and the request's alternatives.
+        takes_all: Allocation mode All; `count` is then not known before the node is.
+        constraints: Places of the claim's constraints that bind its devices.
+        derived: Expressions by the name of the derived attribute.
+    """
+
+    claim: int
+    request: int
+    alternative: int
+    name: RequestName
+    spec: SubRequest
+    device_class: DeviceClass
+    shape: RequestShape
+    takes_all: bool
+    count: int
+    constraints: tuple[int, ...] = ()
+    derived: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RequestGroup:
+    """One request with its alternatives; `prioritized` when it is a firstAvailable list."""
+
+    request: DeviceRequest
+    alternatives: tuple[RequestPlan, ...]
+    prioritized: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClaimPlan:
+    """One claim with its requests and constraints."""
+
+    claim: ResourceClaim
+    groups: tuple[RequestGroup, ...]
+    constraints: tuple[ConstraintPlan, ...]
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether any alternative asks for all devices."""
+        return any(plan.takes_all for group in self.groups for plan in group.alternatives)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PodPlan:
+    """The claims of one pod.
+
+    Args:
+        refusal: Why no search is possible on any node; the claims before the bad one are planned all the same.
+        takes_all: Any alternative asks for all devices, so that each node must be looked at first.
+    """
+
+    claims: tuple[ClaimPlan, ...]
+    refusal: Refused | None = None
+    takes_all: bool = False
+
+
+class _Refusal(Exception):  # noqa: N818 - control flow inside this module
+    def __init__(self, refused: Refused) -> None:
+        self.refused = refused
+
+
+def plan_claims(claims: Iterable[ResourceClaim], classes: Mapping[str, DeviceClass], *, features: Features) -> PodPlan:
+    """Return the plan of the claims, checked in upstream's order: claim by claim, request by request."""
+    planner = _Planner(classes, features)
+    plans: list[ClaimPlan] = []
+    refusal: Refused | None = None
+    for position, claim in enumerate(claims):
+        groups: list[RequestGroup] = []
+        constraints: tuple[ConstraintPlan, ...] = ()
+        try:
+            constraints = _plan_constraints(claim)
+            planner.plan_requests(position, claim, constraints, groups)
+            _require_known_constraints(claim)
+        except _Refusal as error:
+            refusal = error.refused
+        plans.append(ClaimPlan(claim=claim, groups=tuple(groups), constraints=constraints))
+        if refusal is not None:
+            break
+    return PodPlan(claims=tuple(plans), refusal=refusal, takes_all=any(plan.takes_all for plan in plans))
+
+
+def refuse_limit(claim: ResourceClaim, request: str, total: int) -> Refused:
+    """Return the refusal of a claim that wants more devices than a claim can hold."""
+    text = f"{total} devices requested, at most {ALLOCATION_RESULTS_MAX} allowed per claim"
+    return Refused(kind="limit", text=f"claim {claim.ref}: {text}", claim=claim.ref, request=request)
+
+
+@dataclass(slots=True)
+class _Planner:
+    classes: Mapping[str, DeviceClass]
+    features: Features
+
+    def plan_requests(
+        self, position: int, claim: ResourceClaim, constraints: tuple[ConstraintPlan, ...], groups: list[RequestGroup]
+    ) -> None:
+        """Append the claim's requests to the groups, as far as they are in order."""
+        total = 0
+        for index, request in enumerate(claim.spec.requests):
+            self._check_gates(claim, request)
+            group = RequestGroup(
+                request=request,
+                prioritized=bool(request.first_available),
+                alternatives=tuple(
+                    self._plan(claim, request, spec, (position, index, alternative), constraints)
+                    for alternative, spec in enumerate(request.first_available or request.alternatives)
+                ),
+            )
+            groups.append(group)
+            if any(plan.takes_all for known in groups for plan in known.alternatives):
+                continue
+            total += min((plan.count for plan in group.alternatives), default=0)
+            if total > ALLOCATION_RESULTS_MAX:
+                raise _Refusal(refuse_limit(claim, request.name, _sum_counts(claim)))
+
+    def _check_gates(self, claim: ResourceClaim, request: DeviceRequest) -> None:
+        if request.first_available and not self.features.prioritized_list:
+            raise _refuse("feature-off", claim, request.name, "has alternatives, but DRAPrioritizedList is off")
+        if not self.features.consumable_capacity:
+            for spec in request.alternatives:
+                if spec.capacity is not None:
+                    raise _refuse(
+                        "feature-off", claim, request.name, "asks for capacity, but DRAConsumableCapacity is off"
+                    )
+
+    def _plan(
+        self,
+        claim: ResourceClaim,
+        request: DeviceRequest,
+        spec: SubRequest,
+        place: tuple[int, int, int],
+        constraints: tuple[ConstraintPlan, ...],
+    ) -> RequestPlan:
+        name = RequestName(request.name, spec.name if request.first_available else "")
+        self._check_spec(claim, spec, str(name))
+        device_class = self.classes.get(spec.device_class)
+        if device_class is None:
+            raise _refuse("no-class", claim, str(name), f"device class {spec.device_class} does not exist")
+        if spec.allocation_mode not in ("ExactCount", "All"):
+            raise _refuse("invalid-claim", claim, str(name), f"allocation mode {spec.allocation_mode!r} is not known")
+        return RequestPlan(
+            claim=place[0],
+            request=place[1],
+            alternative=place[2],
+            name=name,
+            spec=spec,
+            device_class=device_class,
+            shape=RequestShape.of(spec, device_class),
+            takes_all=spec.allocation_mode == "All",
+            count=spec.count,
+            constraints=tuple(i for i, constraint in enumerate(constraints) if constraint.applies_to(name)),
+            derived={attribute.name: attribute.expression for attribute in spec.derived_attributes},
+        )
+
+    def _check_spec(self, claim: ResourceClaim, spec: SubRequest, name: str) -> None:
+        if spec.derived_attributes and not self.features.derived_attributes:
+            raise _refuse("feature-off", claim, name, "has derived attributes, but DRADerivedAttributes is off")
+        if any(selector.expression is None for selector in spec.selectors):
+            raise _refuse("invalid-claim", claim, name, "has a selector without a CEL expression")
+        if spec.admin_access is not None and not self.features.admin_access:
+            raise _refuse("feature-off", claim, name, "asks for admin access, but DRAAdminAccess is off")
+        if not spec.device_class:
+            raise _refuse("invalid-claim", claim, name, "names no device class")
+
+
+def _plan_constraints(claim: ResourceClaim) -> tuple[ConstraintPlan, ...]:
+    """The constraints of a claim; those of unknown kind are refused later, after the requests."""
+    return tuple(
+        ConstraintPlan(
+            kind="match" if constraint.match_attribute is not None else "distinct",
+            attribute=_attribute_of(constraint),
+            requests=constraint.requests,
+        )
+        for constraint in claim.spec.constraints
+    )
+
+
+def _attribute_of(constraint: DeviceConstraint) -> str:
+    return constraint.match_attribute or constraint.distinct_attribute or ""
+
+
+def _require_known_constraints(claim: ResourceClaim) -> None:
+    for position, constraint in enumerate(claim.spec.constraints):
+        if constraint.match_attribute is None and constraint.distinct_attribute is None:
+            raise _refuse("invalid-claim", claim, "", f"constraint {position} is empty")
+
+
+def _sum_counts(claim: ResourceClaim) -> int:
+    """How many devices the claim wants at least; requests for all devices count as one."""
+    return sum(
+        min(1 if spec.allocation_mode == "All" else spec.count for spec in request.alternatives)
+        for request in claim.spec.requests
+        if request.alternatives
+    )
+
+
+def _refuse(kind: RefusedKind, claim: ResourceClaim, request: str, text: str) -> _Refusal:
+    where = f"claim {claim.ref}, request {request}" if request else f"claim {claim.ref}"
+    return _Refusal(Refused(kind=kind, text=f"{where}: {text}", claim=claim.ref, request=request))

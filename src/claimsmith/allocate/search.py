@@ -1,0 +1,232 @@
+"""The decision for one pod: upstream's answer, or why there is none.
+
+`allocate` answers one problem. `allocate_on_nodes` answers for many nodes of a cluster that is prepared once and
+follows the snapshots.
+
+Source: Allocate in structured/internal/{incubating,experimental}, k8s.io/dynamic-resource-allocation v0.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from claimsmith.allocate.attempt import Attempt, Fatal
+from claimsmith.allocate.engine import Engine, Outcome, SearchLimits
+from claimsmith.allocate.index import NodeView, PreparedCluster
+from claimsmith.allocate.plan import PodPlan, RequestPlan, plan_claims, refuse_limit
+from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.results import TermsError, build_result
+from claimsmith.allocate.screening import Screened
+from claimsmith.allocate.symmetry import Symmetry
+from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, ResourceClaim
+from claimsmith.model.decision import (
+    Allocation,
+    Decision,
+    DecisionWarning,
+    Pending,
+    Refused,
+    RefusedKind,
+    Undecided,
+)
+from claimsmith.model.node import Node
+
+__all__ = ["NodeSearch", "allocate", "allocate_on_nodes"]
+
+
+def allocate(
+    problem: AllocationProblem,
+    *,
+    share_ids: Callable[[], str],
+    budget_steps: int | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    like_upstream: bool = False,
+) -> Decision:
+    """Return devices for all claims of the problem on its node, or why there are none.
+
+    Args:
+        share_ids: Gives a new uid for each share of a device that allows several allocations.
+        budget_steps: Most steps of the search; None for no limit.
+        should_stop: Asked now and then; True ends the search as undecided.
+        like_upstream: Answer exactly as upstream, also where it is wrong or aborts needlessly.
+    """
+    cluster = PreparedCluster.from_problem(problem, like_upstream=like_upstream)
+    decisions = allocate_on_nodes(
+        cluster,
+        problem.claims,
+        nodes=(problem.node,),
+        share_ids=share_ids,
+        limits=SearchLimits(budget_steps=budget_steps, should_stop=should_stop),
+    )
+    return next(decisions)
+
+
+def allocate_on_nodes(
+    cluster: PreparedCluster,
+    claims: Iterable[ResourceClaim],
+    *,
+    nodes: Iterable[Node],
+    share_ids: Callable[[], str],
+    limits: SearchLimits | None = None,
+) -> Iterator[Decision]:
+    """Give one decision for each node, in order, each when it is asked for.
+
+    A `Refused` that is not `node_only` holds for every node.
+
+    Args:
+        claims: The pod's claims without allocation, in the order of its `spec.resourceClaims`.
+        limits: For each node on its own.
+    """
+    plan = plan_claims(claims, cluster.classes, features=cluster.features)
+    for node in nodes:
+        yield NodeSearch(cluster, plan, node, limits or SearchLimits()).decide(share_ids)
+
+
+@dataclass(slots=True, eq=False)
+class NodeSearch:
+    """The search for one pod on one node."""
+
+    cluster: PreparedCluster
+    plan: PodPlan
+    node: Node
+    limits: SearchLimits
+    view: NodeView = field(init=False)
+    _all: dict[RequestPlan, Screened] = field(default_factory=dict)
+    _free: dict[RequestPlan, Screened] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.view = self.cluster.view_node(self.node)
+
+    def decide(self, share_ids: Callable[[], str]) -> Decision:
+        """Return the decision for the node."""
+        refused = self.check()
+        if refused is not None:
+            return replace(refused, node=self.node.name)
+        attempt = Attempt(
+            self.plan,
+            self.cluster.features,
+            selectors=self.cluster.selectors,
+            find_counters=self.cluster.find_counters,
+            like_upstream=self.cluster.like_upstream,
+        )
+        engine = Engine(
+            plan=self.plan,
+            attempt=attempt,
+            find_candidates=self.find_candidates,
+            find_all=self.find_all,
+            limits=self.limits,
+            constraint_fatal=self.cluster.like_upstream,
+            symmetry=Symmetry(self.plan, attempt, find_candidates=self.find_candidates, find_all=self.find_all),
+        )
+        return self._conclude(engine, engine.run(), share_ids)
+
+    def check(self) -> Refused | None:
+        """Return why no search is possible; what depends on the node is found in upstream's order."""
+        if self.view.bad_selectors and self.cluster.like_upstream:
+            bad = self.view.bad_selectors[0]
+            return Refused(kind="node-selector", text=f"slice {bad.slice}: node selector: {bad.text}")
+        if not self.plan.takes_all:
+            return self.plan.refusal
+        for claim in self.plan.claims:
+            total = 0
+            for group in claim.groups:
+                counts = []
+                for plan in group.alternatives:
+                    refused = self._check_all(plan, claim.claim) if plan.takes_all else None
+                    if refused is not None:
+                        return refused
+                    counts.append(self.count(plan))
+                total += min(counts, default=0)
+                if total > ALLOCATION_RESULTS_MAX:
+                    return refuse_limit(claim.claim, group.request.name, total)
+        return self.plan.refusal
+
+    def count(self, plan: RequestPlan) -> int:
+        """Return how many devices the request wants on this node."""
+        return len(self.find_all(plan).candidates) if plan.takes_all else plan.count
+
+    def find_candidates(self, plan: RequestPlan) -> Screened:
+        """Return the devices that the request may choose from."""
+        found = self._free.get(plan)
+        if found is None:
+            found = self._free[plan] = self.cluster.screen_node(self.view, self.cluster.intern(plan.shape))
+        return found
+
+    def find_all(self, plan: RequestPlan) -> Screened:
+        """Return the devices that the request for all devices stands for."""
+        found = self._all.get(plan)
+        if found is None:
+            shape, screen = self.cluster.intern(plan.shape), self.cluster.screen
+            parts = [screen.screen_all(pool, shape, self.node) for pool in self.view.pools]
+            found = self._all[plan] = Screened.join(parts)
+        return found
+
+    def _check_all(self, plan: RequestPlan, claim: ResourceClaim) -> Refused | None:
+        """Refuse a request for all devices while a pool of the node is not in order."""
+        node_only = not self.cluster.like_upstream
+        shape, screen = self.cluster.intern(plan.shape), self.cluster.screen
+        for pool in self.view.pools:
+            where = f"claim {claim.ref}, request {plan.name}: asks for all devices, but pool {pool.id}"
+            generation = f"generation {pool.generation}"
+            if pool.incomplete:
+                text = f"{where} {generation}: {pool.found} of {pool.expected} slices"
+                return self._refuse("all-incomplete-pool", text, plan, node_only=node_only)
+            if pool.invalid:
+                return self._refuse(
+                    "all-invalid-pool", f"{where} is invalid: {pool.invalid}", plan, node_only=node_only
+                )
+            for candidate in screen.screen_all(pool, shape, self.node).candidates:
+                if candidate.poison is not None:
+                    return self._refuse(candidate.poison.kind, candidate.poison.text, plan, node_only=False)
+        return None
+
+    def _refuse(self, kind: RefusedKind, text: str, plan: RequestPlan, *, node_only: bool) -> Refused:
+        claim = self.plan.claims[plan.claim].claim
+        return Refused(kind=kind, text=text, node_only=node_only, claim=claim.ref, request=str(plan.name))
+
+    def _conclude(self, engine: Engine, outcome: Outcome, share_ids: Callable[[], str]) -> Decision:
+        node = self.node.name
+        if outcome is Outcome.STOPPED:
+            return Undecided(node=node, steps=engine.steps)
+        if outcome is Outcome.FATAL and engine.fatal is not None:
+            return self._abort(engine.fatal, engine.steps)
+        if outcome is Outcome.FOUND:
+            return self._build(engine, share_ids)
+        invalid = next((pool for pool in self.view.pools if pool.invalid), None)
+        if invalid is not None and self.cluster.like_upstream:
+            text = f"pool {invalid.id} is invalid: {invalid.invalid}"
+            return Refused(kind="invalid-pool", text=text, node=node, node_only=True, steps=engine.steps)
+        return Pending(node=node, steps=engine.steps, warnings=self._warnings(engine))
+
+    def _build(self, engine: Engine, share_ids: Callable[[], str]) -> Decision:
+        features, name = self.cluster.features, self.node.name
+        try:
+            results = tuple(
+                build_result(
+                    claim,
+                    engine.attempt.results[place],
+                    chosen=lambda request, place=place: engine.chosen.get((place, request), 0),  # type: ignore[misc]
+                    node_name=name,
+                    features=features,
+                    share_ids=share_ids,
+                )
+                for place, claim in enumerate(self.plan.claims)
+            )
+        except TermsError as error:
+            return Refused(kind="node-selector", text=str(error), node=name, steps=engine.steps)
+        return Allocation(node=name, results=results, steps=engine.steps, warnings=self._warnings(engine))
+
+    def _abort(self, fatal: Fatal, steps: int) -> Refused:
+        refused = self._refuse(fatal.kind, fatal.text, fatal.plan, node_only=False)
+        return replace(refused, node=self.node.name, devices=(fatal.candidate.record.id,), steps=steps)
+
+    def _warnings(self, engine: Engine) -> tuple[DecisionWarning, ...]:
+        """What the answer had to step around, each device and selector once."""
+        screened = [*self._free.values(), *self._all.values()]
+        found = [warning for part in screened for warning in part.warnings]
+        found += engine.attempt.warnings
+        found += [
+            DecisionWarning(kind="node-selector", text=f"slice {bad.slice}: node selector: {bad.text}")
+            for bad in self.view.bad_selectors
+        ]
+        return tuple(dict.fromkeys(found)) if found else ()
