@@ -19,7 +19,7 @@ PURE_ROOMS = ("model", "api", "cel", "validate", "allocate", "cluster/build")
 Rule = Callable[[PurePosixPath, str], list[str]]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-_VAGUE_NAMES = re.compile(r"(?:^|_)(?:utils?|helpers?|commons?|managers?|misc)$")
+_VAGUE_NAMES = re.compile(r"(?:^|_)(?:utils?|helpers?|commons?|manager|misc)$")
 _IMPURE_CALLS = frozenset({"open", "print", "input", "breakpoint", "exec"})
 _CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 _BUILTIN_EXCEPTIONS = frozenset(
@@ -114,13 +114,18 @@ def _last_name(node: ast.expr) -> str:
 
 
 def find_stray_exceptions(path: PurePosixPath, text: str) -> list[str]:
-    """Find exception classes outside of errors.py, where they are grouped by who must act."""
+    """Find exception classes outside of errors.py, where they are grouped by who must act.
+
+    A private one is control flow that never leaves its module.
+    """
     if path.name == "errors.py" or is_generated(path, text):
         return []
     return [
         f"{path}:{node.lineno}: exception {node.name} is defined here; move it to errors.py"
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ClassDef) and any(_is_exception(_last_name(base)) for base in node.bases)
+        if isinstance(node, ast.ClassDef)
+        and not node.name.startswith("_")
+        and any(_is_exception(_last_name(base)) for base in node.bases)
     ]
 
 

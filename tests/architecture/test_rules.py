@@ -96,6 +96,10 @@ def test_exception_outside_errors_is_found(base: str) -> None:
     assert not rules.find_stray_exceptions(PurePosixPath("src/claimsmith/errors.py"), text)
 
 
+def test_private_exception_is_control_flow() -> None:
+    assert not rules.find_stray_exceptions(SOURCE, "class _Stop(Exception): pass")
+
+
 @pytest.mark.parametrize(
     "line",
     [

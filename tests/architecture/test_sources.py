@@ -17,6 +17,13 @@ def test_sources_obey(rule: Rule) -> None:
     assert not findings, "\n".join(findings)
 
 
+def test_every_folder_of_modules_is_a_package() -> None:
+    # The import graph leaves out a folder without __init__.py, so no contract would see it.
+    folders = {(ROOT / path).parent for path, _ in walk_text("src/claimsmith", suffix=".py")}
+
+    assert not [str(folder) for folder in folders if not (folder / "__init__.py").exists()]
+
+
 def test_no_test_sleeps_or_mocks() -> None:
     findings = [finding for path, text in walk_text("tests", suffix=".py") for finding in find_test_habits(path, text)]
 
