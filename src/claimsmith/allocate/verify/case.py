@@ -1,0 +1,53 @@
+"""What is checked, and what a check finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from claimsmith.model.claim import DeviceClass, ResourceClaim
+from claimsmith.model.features import Features
+from claimsmith.model.names import ClaimRef, DeviceId
+from claimsmith.model.node import Node
+from claimsmith.model.pool import ResourceSlice
+
+__all__ = ["VerifyCase", "Violation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyCase:
+    """The problem that an allocation is the answer of.
+
+    Args:
+        claims: The claims allocated together, in order.
+        slices: All slices of the cluster, with DeviceTaintRules merged in.
+        allocated: Claims that held devices before.
+        taken: Devices in use besides those.
+    """
+
+    node: Node
+    claims: tuple[ResourceClaim, ...]
+    slices: tuple[ResourceSlice, ...]
+    classes: Mapping[str, DeviceClass]
+    allocated: tuple[ResourceClaim, ...] = ()
+    taken: frozenset[DeviceId] = frozenset()
+    features: Features = field(default_factory=Features)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A broken rule.
+
+    Args:
+        rule: Short name of the rule, e.g. `in-use`.
+        text: What was found and what is allowed.
+    """
+
+    rule: str
+    text: str
+    claim: ClaimRef
+    device: DeviceId | None = None
+
+    def __str__(self) -> str:
+        where = f" {self.device}" if self.device else ""
+        return f"{self.claim}{where}: {self.rule}: {self.text}"

@@ -1,0 +1,66 @@
+"""Whether slices, devices and node selectors reach a node.
+
+Source: nodeaffinity in k8s.io/component-helpers v0.37.2.
+"""
+
+from __future__ import annotations
+
+from claimsmith.model.device import Device
+from claimsmith.model.node import Node
+from claimsmith.model.pool import ResourceSlice
+from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement
+
+__all__ = ["device_reaches", "selector_matches", "slice_reaches"]
+
+
+def slice_reaches(slice: ResourceSlice, node: Node) -> bool:
+    """Tell whether any device of the slice could be used on the node."""
+    if slice.per_device_node_selection:
+        return any(device_reaches(device, node) for device in slice.devices)
+    return _reaches(slice.node_name, slice.all_nodes, slice.node_selector, node)
+
+
+def device_reaches(device: Device, node: Node) -> bool:
+    """Tell whether a device of a slice with per-device node selection can be used on the node."""
+    return _reaches(device.node_name, device.all_nodes, device.node_selector, node)
+
+
+def _reaches(name: str | None, all_nodes: bool, selector: NodeSelector | None, node: Node) -> bool:
+    if name:
+        return name == node.name
+    if all_nodes:
+        return True
+    return selector is not None and selector_matches(selector, node)
+
+
+def selector_matches(selector: NodeSelector, node: Node) -> bool:
+    """Tell whether one term of the selector holds; a term without requirements never does."""
+    for term in selector.terms:
+        requirements = [(r, node.labels) for r in term.match_expressions]
+        requirements += [(r, {"metadata.name": node.name}) for r in term.match_fields]
+        if requirements and all(_holds(r, values.get(r.key)) for r, values in requirements):
+            return True
+    return False
+
+
+def _holds(requirement: NodeSelectorRequirement, value: str | None) -> bool:
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+    return False
+
+
+def _compares(requirement: NodeSelectorRequirement, value: str | None) -> bool:
+    try:
+        left, right = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return left > right if requirement.operator == "Gt" else left < right

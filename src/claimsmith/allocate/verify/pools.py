@@ -1,0 +1,91 @@
+"""Which pools a node can use. Source: rules 1 to 3 of GatherPools in k8s.io/dynamic-resource-allocation v0.37.2."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from claimsmith.allocate.verify.case import VerifyCase
+from claimsmith.allocate.verify.nodes import slice_reaches
+from claimsmith.model.device import Device
+from claimsmith.model.features import Features
+from claimsmith.model.names import CounterId, PoolId
+from claimsmith.model.pool import ResourceSlice
+from claimsmith.model.quantity import Quantity
+
+__all__ = ["SeenPool", "find_pools"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPool:
+    """A pool as the node sees it.
+
+    Args:
+        devices: Devices of the slices that reach the node, with their slice.
+        everywhere: Devices of the current generation on any node.
+    """
+
+    id: PoolId
+    state: Literal["usable", "incomplete", "invalid"]
+    devices: Mapping[str, tuple[ResourceSlice, Device]]
+    everywhere: Mapping[str, Device]
+    counters: Mapping[CounterId, Quantity]
+
+
+def find_pools(case: VerifyCase) -> dict[PoolId, SeenPool]:
+    """Return the pools that the node sees; outdated ones are left out."""
+    readable = [item for item in case.slices if _is_readable(item, case.features)]
+    grouped: dict[PoolId, list[ResourceSlice]] = defaultdict(list)
+    for item in sorted(readable, key=lambda item: not item.node_name):
+        if slice_reaches(item, case.node):
+            grouped[item.pool_id].append(item)
+    pools = (_see_pool(id, near, [s for s in readable if s.pool_id == id]) for id, near in grouped.items())
+    return {pool.id: pool for pool in pools if pool is not None}
+
+
+def _is_readable(slice: ResourceSlice, features: Features) -> bool:
+    if not features.partitionable_devices and (slice.per_device_node_selection or slice.shared_counters):
+        return False
+    grouped = any(use.compatibility_groups for device in slice.devices for use in device.consumes_counters)
+    return features.compatibility_groups or not grouped
+
+
+def _see_pool(id: PoolId, near: list[ResourceSlice], known: list[ResourceSlice]) -> SeenPool | None:
+    generation = max(item.generation for item in near)
+    near = [item for item in near if item.generation == generation]
+    current = [item for item in known if item.generation == generation]
+    expected = near[0].slice_count
+    if len(near) != expected:
+        if any(item.generation > generation for item in known):
+            return None
+        if len(current) != expected:
+            return SeenPool(id=id, state="incomplete", devices={}, everywhere={}, counters={})
+    return _build_pool(id, near, current)
+
+
+def _build_pool(id: PoolId, near: list[ResourceSlice], current: list[ResourceSlice]) -> SeenPool:
+    counters: dict[CounterId, Quantity] = {}
+    valid = True
+    sets_seen: set[str] = set()
+    for shared in (shared for item in current for shared in item.shared_counters):
+        valid = valid and shared.name not in sets_seen
+        sets_seen.add(shared.name)
+        counters.update({CounterId(shared.name, name): value for name, value in shared.counters.items()})
+    devices: dict[str, tuple[ResourceSlice, Device]] = {}
+    for home, device in ((item, device) for item in near for device in item.devices):
+        valid = valid and device.name not in devices
+        devices[device.name] = (home, device)
+    everywhere = {device.name: device for item in current for device in item.devices}
+    uses = (use for item in current for device in item.devices for use in device.consumes_counters)
+    valid = valid and all(CounterId(use.counter_set, name) in counters for use in uses for name in use.counters)
+    sets_used = {use.counter_set for item in current for device in item.devices for use in device.consumes_counters}
+    valid = valid and sets_used <= sets_seen
+    return SeenPool(
+        id=id,
+        state="usable" if valid else "invalid",
+        devices=devices if valid else {},
+        everywhere=everywhere,
+        counters=counters,
+    )

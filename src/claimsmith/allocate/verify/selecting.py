@@ -1,0 +1,85 @@
+"""Which devices a request may have at all: selectors, the node, binding conditions; and attributes for constraints."""
+
+from __future__ import annotations
+
+from claimsmith.allocate.verify.case import VerifyCase
+from claimsmith.allocate.verify.nodes import device_reaches
+from claimsmith.cel import CelEnvironment, compile_expression, prepare_device
+from claimsmith.errors import CelError
+from claimsmith.model.claim import Selector, SubRequest
+from claimsmith.model.device import Device, DeviceAttribute
+from claimsmith.model.pool import ResourceSlice
+
+__all__ = ["AttributeSet", "find_attribute", "why_unselectable"]
+
+AttributeSet = tuple[str, frozenset[object]]
+"""Element type and values of an attribute; a scalar has one value."""
+
+_SCALARS = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
+
+
+def environment_of(case: VerifyCase) -> CelEnvironment:
+    """Return the selector language that the gates of the case give."""
+    return CelEnvironment(
+        consumable_capacity=case.features.consumable_capacity,
+        list_type_attributes=case.features.list_type_attributes,
+    )
+
+
+def why_unselectable(case: VerifyCase, request: SubRequest, slice: ResourceSlice, device: Device) -> str:
+    """Return why the request can never get the device; empty when it can."""
+    if device.binding_conditions and not case.features.device_binding_and_status:
+        return "the device has binding conditions, their gate is off"
+    device_class = case.classes.get(request.device_class)
+    if device_class is None:
+        return f"class {request.device_class!r} does not exist"
+    for selector in (*device_class.selectors, *request.selectors):
+        if not _selects(case, selector, slice.driver, device):
+            return f"selector {selector.expression!r} is not true"
+    if slice.per_device_node_selection and not device_reaches(device, case.node):
+        return f"the device is not on node {case.node.name}"
+    return ""
+
+
+def _selects(case: VerifyCase, selector: Selector, driver: str, device: Device) -> bool:
+    environment = environment_of(case)
+    try:
+        program = compile_expression(selector.expression or "", environment=environment)
+        return program.evaluate(prepare_device(driver, device, environment=environment)) is True
+    except CelError:
+        return False
+
+
+def find_attribute(
+    case: VerifyCase, request: SubRequest, driver: str, device: Device, *, name: str
+) -> AttributeSet | None:
+    """Return the attribute that a constraint on `name` compares; None if there is none or it can't be compared."""
+    for derived in request.derived_attributes if case.features.derived_attributes else ():
+        if derived.name == name:
+            return _derive(case, derived.expression, driver, device)
+    domain, _, id = name.rpartition("/")
+    attribute = device.attributes.get(name)
+    if attribute is None and domain == driver:
+        attribute = device.attributes.get(id)
+    return None if attribute is None else _as_set(attribute)
+
+
+def _as_set(attribute: DeviceAttribute) -> AttributeSet | None:
+    value = attribute.value
+    if isinstance(value, tuple):
+        return (_SCALARS[attribute.kind], frozenset(value)) if value else None
+    return None if value is None else (attribute.kind, frozenset((value,)))
+
+
+def _derive(case: VerifyCase, expression: str, driver: str, device: Device) -> AttributeSet | None:
+    environment = environment_of(case)
+    try:
+        program = compile_expression(expression, environment=environment)
+        value = program.evaluate_value(prepare_device(driver, device, environment=environment))
+    except CelError:
+        return None
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    kinds = {"bool" if isinstance(v, bool) else "int" if isinstance(v, int) else "string" for v in values}
+    return (
+        (kinds.pop(), frozenset(str(v) if not isinstance(v, int) else v for v in values)) if len(kinds) == 1 else None
+    )

@@ -1,0 +1,73 @@
+"""What is in use while an allocation is replayed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+
+from claimsmith.allocate.verify.amounts import exact
+from claimsmith.allocate.verify.case import VerifyCase
+from claimsmith.allocate.verify.pools import SeenPool
+from claimsmith.model.device import Device
+from claimsmith.model.names import CounterId, DeviceId, PoolId
+
+__all__ = ["ReplayState"]
+
+
+class ReplayState:
+    """Devices, shares, capacities and counters in use: at first those of the allocated claims.
+
+    Source: check list 9, 11, 12 and 13; AllocatedState in structured/, v0.37.2.
+    """
+
+    def __init__(self, case: VerifyCase, pools: dict[PoolId, SeenPool]) -> None:
+        self.taken: set[DeviceId] = set(case.taken)
+        self.shared: set[DeviceId] = set()
+        self.used_now: set[DeviceId] = set()
+        self.capacity: dict[tuple[DeviceId, str], Fraction] = defaultdict(Fraction)
+        self._read(case)
+        self.counters: dict[tuple[PoolId, CounterId], Fraction] = {}
+        self.groups: dict[tuple[PoolId, str], list[frozenset[str]]] = defaultdict(list)
+        for pool in pools.values():
+            self._count(pool)
+
+    def _read(self, case: VerifyCase) -> None:
+        results = (r for c in case.allocated if c.allocation is not None for r in c.allocation.results)
+        for result in results:
+            if result.admin_access:
+                continue
+            if not (case.features.consumable_capacity and result.share_id is not None):
+                self.taken.add(result.device_id)
+                continue
+            self.shared.add(result.device_id)
+            for name, amount in (result.consumed_capacity or {}).items():
+                self.capacity[result.device_id, name] += exact(amount)
+
+    def _count(self, pool: SeenPool) -> None:
+        for counter, value in pool.counters.items():
+            self.counters[pool.id, counter] = exact(value)
+        for name, device in pool.everywhere.items():
+            if DeviceId(*pool.id, name) in self.taken | self.shared:
+                self.charge(pool.id, device)
+
+    def charge(self, pool: PoolId, device: Device) -> None:
+        """Book what the device takes from the counters of its pool, and its compatibility groups."""
+        for use in device.consumes_counters:
+            self.groups[pool, use.counter_set].append(frozenset(use.compatibility_groups))
+            for name, amount in use.counters.items():
+                key = (pool, CounterId(use.counter_set, name))
+                self.counters[key] = self.counters.get(key, Fraction(0)) - exact(amount)
+
+    def find_overdrawn(self, pool: PoolId) -> CounterId | None:
+        """Return a counter of the pool of which more is used than there is."""
+        overdrawn = (counter for (owner, counter), left in self.counters.items() if owner == pool and left < 0)
+        return next(overdrawn, None)
+
+    def find_clash(self, pool: PoolId, device: Device) -> str | None:
+        """Return a counter set whose devices have no compatibility group in common."""
+        for use in device.consumes_counters:
+            groups = self.groups[pool, use.counter_set]
+            with_groups = [group for group in groups if group]
+            if with_groups and (len(with_groups) < len(groups) or not frozenset.intersection(*with_groups)):
+                return use.counter_set
+        return None
