@@ -32,6 +32,8 @@ __all__ = [
     "KubeconfigError",
     "ManifestError",
     "NotFoundError",
+    "PluginRefusedError",
+    "PodStartError",
     "QuantityFormatError",
     "RequestError",
     "SemverFormatError",
@@ -335,3 +337,20 @@ class ClaimNotReadyError(ClaimsmithError):
     def __init__(self, claim: object, reason: str) -> None:
         super().__init__(f"claim {claim}: {reason}; the kubelet asks again")
         self.claim, self.reason = claim, reason
+
+
+class PodStartError(ClaimsmithError):
+    """A kubelet can't start a pod now; it tries again.
+
+    Args:
+        message: What was found.
+        reason: The reason of the event on the pod, e.g. `FailedPrepareDynamicResources`.
+    """
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class PluginRefusedError(ClaimsmithError):
+    """A kubelet does not take a plugin that wants to register, or can't reach it; it tries again."""
