@@ -162,7 +162,7 @@ class Engine:
             if candidate.poison is not None:
                 return self._abort(Fatal(candidate.poison.kind, candidate.poison.text, plan, candidate))
             if frame.failed is not None:
-                key = self.symmetry.key(candidate, plan)
+                key = self.symmetry.device_key(candidate)
                 if key in frame.failed:
                     continue
                 frame.tried = key
@@ -221,8 +221,7 @@ class Engine:
         """Keep the key of a device that has failed, so that equal ones are passed over."""
         if frame.failed is None:
             frame.failed = set()
-            assert frame.plan is not None
-            frame.tried = self.symmetry.key(frame.candidates[frame.next - 1], frame.plan)
+            frame.tried = self.symmetry.device_key(frame.candidates[frame.next - 1])
         frame.failed.add(frame.tried)
 
     def _close(self, frame: _Frame, outcome: Outcome) -> Outcome:
@@ -243,7 +242,7 @@ class Engine:
         """The state under which this choice is opened, when it is worth remembering."""
         if position or self._failures < PATIENCE:
             return None
-        return (id(plan), self.attempt.count_results(plan.claim), self.symmetry.state_key(plan))
+        return (id(plan), self.attempt.count_results(plan.claim), self.symmetry.state_key(plan.claim))
 
     def _must_stop(self) -> bool:
         budget = self.limits.budget_steps

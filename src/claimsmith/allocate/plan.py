@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from claimsmith.allocate.eligibility import RequestShape
+from claimsmith.allocate.screening import is_stable
 from claimsmith.model.claim import (
     ALLOCATION_RESULTS_MAX,
     DeviceClass,
@@ -161,7 +162,7 @@ class _Planner:
     def _check_gates(self, claim: ResourceClaim, request: DeviceRequest) -> None:
         if request.first_available and not self.features.prioritized_list:
             raise _refuse("feature-off", claim, request.name, "has alternatives, but DRAPrioritizedList is off")
-        if not self.features.consumable_capacity:
+        if not self.features.consumable_capacity and not is_stable(self.features):
             for spec in request.alternatives:
                 if spec.capacity is not None:
                     raise _refuse(

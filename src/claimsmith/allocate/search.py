@@ -116,7 +116,13 @@ class NodeSearch:
             find_all=self.find_all,
             limits=self.limits,
             constraint_fatal=self.cluster.like_upstream,
-            symmetry=Symmetry(self.plan, attempt, find_candidates=self.find_candidates, find_all=self.find_all),
+            symmetry=Symmetry(
+                self.plan,
+                attempt,
+                find_candidates=self.find_candidates,
+                find_all=self.find_all,
+                find_counters=self.cluster.find_counters,
+            ),
         )
         return self._conclude(engine, engine.run(), share_ids)
 
