@@ -12,6 +12,7 @@ from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemp
 from claimsmith.model.names import ClaimRef, PodRef
 from claimsmith.model.node import Node
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
+from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 
@@ -163,9 +164,9 @@ class ClusterCache:
         """Take in a change of a claim template."""
         self._put(self._templates, _template_ref(old), _template_ref(new), new)
 
-    def see_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Take in the labels of a namespace; None: it is gone."""
-        self._put(self._namespaces, name, name, labels)
+    def see_namespace(self, old: Namespace | None, new: Namespace | None) -> None:
+        """Take in a change of a namespace, of which the labels count."""
+        self._put(self._namespaces, old.name if old else "", new.name if new else "", new.labels if new else None)
 
     def _put(self, target: dict[Any, Any], old_key: object, new_key: object, new: object | None) -> None:
         if new is None:

@@ -16,8 +16,8 @@ from typing import Any, Final, Protocol
 
 from claimsmith.api.kinds import RESOURCE_CLAIM, Kind
 from claimsmith.api.resource import encode_resource_claim, encode_resource_claim_status, parse_resource_claim
-from claimsmith.errors import ConflictError
-from claimsmith.kube.client import KubeObject
+from claimsmith.errors import ConflictError, NotFoundError
+from claimsmith.kube.client import KubeObject, Preconditions
 from claimsmith.model.claim import FINALIZER, AllocationResult, ConsumerReference, ResourceClaim
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.workload import Pod
@@ -43,6 +43,11 @@ class ClaimClient(Protocol):
         self, kind: Kind, name: str, patch: dict[str, Any], *, namespace: str = "", subresource: str = ""
     ) -> KubeObject:
         """Change parts of an object by a merge patch."""
+
+    async def delete(
+        self, kind: Kind, name: str, *, namespace: str = "", preconditions: Preconditions | None = None
+    ) -> KubeObject:
+        """Delete an object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +148,18 @@ class ClaimWriter:
         body = encode_resource_claim(replace(claim, allocation=None, reserved_for=(), devices=()))
         body.pop("status", None)
         return parse_resource_claim(await self._client.create(RESOURCE_CLAIM, body, namespace=claim.ref.namespace))
+
+    async def delete(self, claim: ResourceClaim) -> None:
+        """Delete this very claim; one that is gone already is fine.
+
+        Raises:
+            ApiError: The server refused or could not be reached.
+        """
+        only = Preconditions(uid=claim.uid)
+        try:
+            await self._client.delete(RESOURCE_CLAIM, claim.ref.name, namespace=claim.ref.namespace, preconditions=only)
+        except (NotFoundError, ConflictError):
+            return
 
     async def find_current(self, ref: ClaimRef) -> ResourceClaim:
         """Return the claim as the server has it now.

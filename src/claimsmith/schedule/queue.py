@@ -143,7 +143,9 @@ class PodQueue:
             except TimeoutError:
                 continue
 
-    def postpone(self, item: QueuedPod, waits_for: Callable[[Change], bool] | None = None) -> None:
+    def postpone(
+        self, item: QueuedPod, waits_for: Callable[[Change], bool] | None = None, *, backoff: bool = True
+    ) -> None:
         """Put back a pod that got no place; it waits for a change that may help, and at least for its backoff.
 
         A change that came while the pod was being decided counts, since the decision may not have seen it.
@@ -151,11 +153,13 @@ class PodQueue:
         Args:
             item: What `pop` returned.
             waits_for: Tells whether a change may help; None: any may.
+            backoff: False when the pod was not tried at all, such as for a claim that does not exist yet.
         """
         if self._items.get(item.pod.ref) is not item:
             return
         now_s = self._clock()
-        pause_s = min(BACKOFF_MAX_S, BACKOFF_INITIAL_S * 2.0 ** min(item.attempts - 1, 16))
+        pause_s = min(BACKOFF_MAX_S, BACKOFF_INITIAL_S * 2.0 ** min(item.attempts - 1, 16)) if backoff else 0.0
+        item.attempts -= not backoff
         item.tried_s, item.ready_s, item.waits_for = now_s, now_s + pause_s, waits_for
         self._place(item, "waiting")
         if any(serial > item.decided_at and _helps(item, change) for serial, change in self._recent):

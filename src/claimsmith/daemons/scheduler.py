@@ -1,0 +1,225 @@
+"""The scheduler: takes pods that name it, decides node and devices together, and writes the decision."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from claimsmith.allocate.index import PreparedCluster
+from claimsmith.api import resource
+from claimsmith.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, POD, RESOURCE_SLICE
+from claimsmith.cluster.cache import ClusterCache
+from claimsmith.cluster.follow import follow_cluster, follow_nodes
+from claimsmith.daemons.scheduler_bind import Binder
+from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
+from claimsmith.errors import ApiError
+from claimsmith.kube.client import KubeClient
+from claimsmith.kube.events import EventRecorder, ObjectReference, cut_text
+from claimsmith.kube.informers import Informers
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.features import Features
+from claimsmith.model.node import Node
+from claimsmith.model.workload import Pod
+from claimsmith.schedule.changes import find_claim_change, find_node_change, find_pod_change
+from claimsmith.schedule.claims import ClaimWriter
+from claimsmith.schedule.pods import PodWriter, is_schedulable
+from claimsmith.schedule.queue import Change, PodQueue, QueuedPod
+from claimsmith.schedule.score import Placement
+
+__all__ = ["SCHEDULER_NAME", "Scheduler", "SchedulerOptions", "run_scheduler"]
+
+SCHEDULER_NAME: Final = "claimsmith"
+"""What pods write in `spec.schedulerName` to get this scheduler."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerOptions:
+    """What can be set.
+
+    Args:
+        names: Values of `spec.schedulerName` that are taken.
+        placement: `spread` prefers nodes with the most room, `pack` those with the least.
+        writes_max: Decisions whose writes may be under way at the same time; >= 1.
+        features: The cluster's feature gates; None: a stock cluster's.
+    """
+
+    names: frozenset[str] = frozenset({SCHEDULER_NAME})
+    placement: Placement = "spread"
+    writes_max: int = 16
+    features: Features | None = None
+
+
+class Scheduler:
+    """Queue, decisions and writes of one scheduler.
+
+    The informers are shared: whoever made them runs them.
+
+    Args:
+        client: The API server.
+        informers: Reflectors of the cluster.
+        options: What can be set.
+        clock: Monotonic seconds.
+        now: The time of day.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        informers: Informers,
+        options: SchedulerOptions | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.options = options or SchedulerOptions()
+        self.cache = ClusterCache()
+        self.queue = PodQueue(clock)
+        self.ready = asyncio.Event()
+        self._informers = informers
+        self._recorder = EventRecorder(client, "claimsmith-scheduler", now=now)
+        self._pods = PodWriter(client, now=now)
+        self._binder = Binder(self.cache, ClaimWriter(client, now=now), self._pods)
+        cluster = PreparedCluster(self.options.features)
+        self._decider = Decider(self.cache, cluster, placement=self.options.placement)
+        self._slots = asyncio.Semaphore(self.options.writes_max)
+        self._told: dict[str, str] = {}
+        follow_cluster(informers, self.cache)
+        self._listen(informers)
+
+    async def run(self) -> None:
+        """Schedule pods until cancelled."""
+        await self._informers.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run(), name="scheduler events")
+            self.ready.set()
+            while True:
+                await self._slots.acquire()
+                item = await self._pop()
+                group.create_task(self._settle(item, self._decide(item)), name=f"schedule {item.pod.ref}")
+                await asyncio.sleep(0)
+
+    async def _pop(self) -> QueuedPod:
+        try:
+            return await self.queue.pop()
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def _decide(self, item: QueuedPod) -> Placed | Unplaced:
+        """Decide for one pod, and count the decision at once; a failure of ours must not stop the other pods."""
+        try:
+            outcome = self._decider.decide(item.pod)
+            if isinstance(outcome, Placed):
+                self._binder.assume(item.pod, outcome)
+            return outcome
+        except Exception as error:
+            _log.exception("pod %s: no decision", item.pod.ref)
+            message = f"the scheduler failed: {type(error).__name__}: {error}"
+            return Unplaced(reason="SchedulerError", message=message, helps=lambda _: True)
+
+    async def _settle(self, item: QueuedPod, outcome: Placed | Unplaced) -> None:
+        """Write a decision; whatever goes wrong, the pod is tried again."""
+        try:
+            if isinstance(outcome, Placed):
+                await self._bind(item, outcome)
+            else:
+                self.queue.postpone(item, outcome.helps, backoff=outcome.tried)
+                await self._tell(item.pod, outcome)
+        except ApiError as error:
+            _log.info("pod %s: %s", item.pod.ref, error)
+        finally:
+            self._slots.release()
+
+    async def _bind(self, item: QueuedPod, placed: Placed) -> None:
+        pod = item.pod
+        try:
+            await self._binder.bind(pod, placed)
+        except ApiError:
+            self.queue.retry(item)
+            raise
+        self.queue.remove(pod.ref)
+        self._told.pop(pod.uid, None)
+        text = f"Successfully assigned {pod.ref} to {placed.node}"
+        self._recorder.record(_about(pod), "Normal", "Scheduled", text)
+
+    async def _tell(self, pod: Pod, unplaced: Unplaced) -> None:
+        """Record why the pod got no node, as an event and a condition; the same text again costs no write."""
+        if unplaced.quiet:
+            return
+        message = cut_text(unplaced.message)
+        self._recorder.record(_about(pod), "Warning", "FailedScheduling", message)
+        if self._told.get(pod.uid) != message:
+            self._told[pod.uid] = message
+            await self._pods.mark_unscheduled(pod, unplaced.reason, message)
+
+    def _listen(self, informers: Informers) -> None:
+        """Hear of what may help waiting pods; the cache has taken each change in before."""
+        self.cache.subscribe_pods(self._hear_pod)
+        self.cache.subscribe_claims(self._hear_claim)
+        follow_nodes(informers).subscribe(self._hear_node)
+        for reflector, kind in (
+            (informers.of(RESOURCE_SLICE, resource.parse_resource_slice), "slice"),
+            (informers.of(DEVICE_CLASS, resource.parse_device_class), "class"),
+            (informers.of(DEVICE_TAINT_RULE, resource.parse_device_taint_rule), "taint-rule"),
+        ):
+            reflector.subscribe(_Hearing(self.queue, Change(kind)))
+
+    def _hear_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new if new is not None else old
+        if pod is None:
+            return
+        if new is None or new.finished:
+            self._told.pop(pod.uid, None)
+        change = find_pod_change(old, new)
+        if change is not None:
+            self.queue.hear(change)
+        if new is not None and self.cache.find_reservation(new) is not None:
+            return
+        if new is not None and is_schedulable(new, self.options.names):
+            self.queue.add(new)
+        else:
+            self.queue.remove(pod.ref)
+
+    def _hear_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        self.queue.hear(find_claim_change(old, new))
+
+    def _hear_node(self, old: Node | None, new: Node | None) -> None:
+        change = find_node_change(old, new)
+        if change is not None:
+            self.queue.hear(change)
+
+
+class _Hearing:
+    """Tells the queue of every change of one kind."""
+
+    def __init__(self, queue: PodQueue, change: Change) -> None:
+        self._queue, self._change = queue, change
+
+    def __call__(self, old: object, new: object) -> None:
+        self._queue.hear(self._change)
+
+
+async def run_scheduler(client: KubeClient, options: SchedulerOptions | None = None) -> None:
+    """Run a scheduler with reflectors of its own until cancelled."""
+    informers = Informers(client)
+    scheduler = Scheduler(client, informers, options)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(informers.run(), name="informers")
+        group.create_task(scheduler.run(), name="scheduler")
+
+
+def _about(pod: Pod) -> ObjectReference:
+    return ObjectReference(
+        kind=POD,
+        name=pod.metadata.name,
+        namespace=pod.metadata.namespace,
+        uid=pod.uid,
+        resource_version=pod.metadata.resource_version,
+    )

@@ -1,0 +1,146 @@
+"""The writes of one decision, in upstream's order: finalizer, allocation and reservation, then the binding.
+
+Whatever fails, nothing is leaked: what this attempt wrote is taken back, unless it is unknown whether it was written.
+Then the next attempt finds it at the API server and goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Final
+from weakref import WeakValueDictionary
+
+from claimsmith.cluster.cache import ClusterCache, Reservation
+from claimsmith.daemons.scheduler_decide import Placed
+from claimsmith.errors import ApiError, ConflictError, NotFoundError, UnreachableError
+from claimsmith.model.claim import AllocationResult, ResourceClaim
+from claimsmith.model.names import ClaimRef
+from claimsmith.model.workload import Pod
+from claimsmith.schedule.claims import ClaimWriter, consumer_of, is_reserved_for
+from claimsmith.schedule.extended import is_extended_claim
+from claimsmith.schedule.pods import PodWriter
+
+__all__ = ["Binder"]
+
+_LOOKS_MAX: Final = 5
+_log = logging.getLogger(__name__)
+
+
+class Binder:
+    """Assumes decisions and writes them.
+
+    Args:
+        cache: Where decisions count from the moment they are made.
+        claims: Writes to claims.
+        pods: Writes to pods.
+    """
+
+    def __init__(self, cache: ClusterCache, claims: ClaimWriter, pods: PodWriter) -> None:
+        self._cache, self._claims, self._pods = cache, claims, pods
+        self._locks: WeakValueDictionary[ClaimRef, asyncio.Lock] = WeakValueDictionary()
+
+    def assume(self, pod: Pod, placed: Placed) -> Reservation:
+        """Count the decision from now on; each one must be given to `bind`, which ends it."""
+        decided = tuple(_decide(pod, claim, allocation) for claim, allocation in placed.allocated)
+        reservation = Reservation(pod=pod, node=placed.node, claims=decided)
+        self._cache.assume(reservation)
+        return reservation
+
+    async def bind(self, pod: Pod, placed: Placed) -> None:
+        """Write an assumed decision.
+
+        Raises:
+            ConflictError: Somebody else changed what the decision was made on.
+            ApiError: The API server refused or could not be reached.
+        """
+        written: list[ResourceClaim] = []
+        try:
+            await self._write_claims(pod, placed, written)
+            await self._bind_pod(pod, placed.node)
+        except BaseException as error:
+            if not isinstance(error, UnreachableError | asyncio.CancelledError):
+                await self._take_back(pod, written)
+            self._cache.forget(pod)
+            raise
+        self._cache.finish(pod)
+
+    async def _write_claims(self, pod: Pod, placed: Placed, written: list[ResourceClaim]) -> None:
+        consumer, special = consumer_of(pod), ""
+        for claim, allocation in placed.allocated:
+            target = claim if claim.metadata.name else await self._claims.create(claim)
+            if target is not claim:
+                written.append(target)
+            stored = await self._claims.allocate(target, allocation, consumer)
+            written.append(stored)
+            self._cache.confirm_claim(stored, decided_as=_decide(pod, claim, allocation).ref)
+            if claim.metadata.generate_name and placed.mappings:
+                special = stored.metadata.name
+        for claim in placed.reserved:
+            await self._reserve(pod, claim, written)
+        if special or (placed.mappings and not pod.extended_claim_name):
+            await self._pods.set_extended_claim(pod, special or _special_of(placed, pod), placed.mappings)
+
+    async def _reserve(self, pod: Pod, claim: ResourceClaim, written: list[ResourceClaim]) -> None:
+        """Reserve an allocated claim; pods that share it take their turns, so that they don't conflict."""
+        if is_reserved_for(claim, pod.uid):
+            return
+        lock = self._locks.setdefault(claim.ref, asyncio.Lock())
+        async with lock:
+            current = self._cache.claims.find(claim.ref)
+            known = current if current is not None and current.uid == claim.uid else claim
+            stored = await self._claims.reserve(known, consumer_of(pod))
+            written.append(stored)
+            self._cache.confirm_claim(stored)
+
+    async def _bind_pod(self, pod: Pod, node: str) -> None:
+        try:
+            await self._pods.bind(pod, node)
+        except (UnreachableError, ConflictError) as error:
+            if await self._find_node(pod) != node:
+                raise
+            _log.info("pod %s is bound to %s although: %s", pod.ref, node, error)
+
+    async def _find_node(self, pod: Pod) -> str | None:
+        """The node that the server has bound the pod to; None when that can't be found out, or the pod is gone."""
+        for look in range(_LOOKS_MAX):
+            try:
+                return await self._pods.find_node(pod)
+            except NotFoundError:
+                return None
+            except ApiError:
+                await asyncio.sleep(0.2 * 2**look)
+        return None
+
+    async def _take_back(self, pod: Pod, written: list[ResourceClaim]) -> None:
+        """Release what this attempt reserved; claims that it allocated are free again, one that it made is deleted."""
+        latest = {claim.ref: claim for claim in written}
+        for claim in latest.values():
+            try:
+                self._cache.confirm_claim(await self._claims.release(claim, {pod.uid}))
+                if is_extended_claim(claim, pod):
+                    await self._claims.delete(claim)
+            except NotFoundError:
+                self._cache.claims.lose(claim)
+            except ApiError as error:
+                _log.warning("claim %s stays reserved for pod %s: %s", claim.ref, pod.ref, error)
+
+
+def _decide(pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
+    """The claim as it will be; one that is still to be created gets a name that no object can have."""
+    metadata = claim.metadata
+    if not metadata.name:
+        metadata = replace(metadata, name=f"<extended-resources>/{pod.uid}", uid=f"extended-{pod.uid}")
+    return replace(
+        claim,
+        metadata=metadata,
+        allocation=allocation,
+        reserved_for=(*claim.reserved_for, consumer_of(pod)),
+    )
+
+
+def _special_of(placed: Placed, pod: Pod) -> str:
+    """Name of the claim for extended resources that an earlier attempt made."""
+    claims = [*(claim for claim, _ in placed.allocated), *placed.reserved]
+    return next((claim.metadata.name for claim in claims if is_extended_claim(claim, pod)), "")

@@ -1,0 +1,281 @@
+"""The decision for one pod: a node and devices, or why there are none and what may help."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from claimsmith.allocate.engine import SearchLimits
+from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.cluster.cache import ClusterCache
+from claimsmith.model.claim import AllocationResult, ResourceClaim
+from claimsmith.model.decision import Allocation, Decision, Pending, Reason, Refused, Undecided
+from claimsmith.model.names import ClaimRef
+from claimsmith.model.node import Node
+from claimsmith.model.workload import ExtendedResourceMapping, Pod
+from claimsmith.schedule.claims import RESERVED_MAX, is_reserved_for
+from claimsmith.schedule.extended import (
+    ExtendedPlan,
+    find_extended_names,
+    is_extended_claim,
+    plan_class_names,
+    plan_extended,
+)
+from claimsmith.schedule.filter import NodeFilter
+from claimsmith.schedule.message import render_refusal
+from claimsmith.schedule.queue import Change
+from claimsmith.schedule.score import Placement, get_rank, has_alternatives, order_nodes
+from claimsmith.schedule.usage import UsageIndex, plan_requests
+
+__all__ = ["Decider", "Placed", "Unplaced"]
+
+_BUDGET_STEPS: Final = 100_000
+_RANKED_NODES_MAX: Final = 32
+_DEVICE_CHANGES: Final = frozenset({"claim-freed", "slice", "class", "taint-rule", "node"})
+_ROOM_CHANGES: Final = frozenset({"pod-freed", "node"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A node for a pod, and devices for its claims.
+
+    Args:
+        allocated: Claims to allocate, each with what it gets; one without a name has to be created first.
+        reserved: Claims that are allocated already and only have to be reserved for the pod.
+        mappings: Which request of the created claim serves which extended resource.
+    """
+
+    node: str
+    allocated: tuple[tuple[ResourceClaim, AllocationResult], ...] = ()
+    reserved: tuple[ResourceClaim, ...] = ()
+    mappings: tuple[ExtendedResourceMapping, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unplaced:
+    """No node now.
+
+    Args:
+        reason: `Unschedulable`, or `SchedulerError` when no search was possible.
+        message: Why, for people.
+        helps: Tells whether a change in the cluster may help.
+        tried: False when the pod was not tried, since something of it is not there yet.
+        quiet: True when that is no news for people, since it lasts but a moment.
+    """
+
+    message: str
+    helps: Callable[[Change], bool]
+    reason: str = "Unschedulable"
+    tried: bool = True
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Claims:
+    """The claims of a pod as they stand."""
+
+    allocated: tuple[ResourceClaim, ...] = ()
+    wanted: tuple[ResourceClaim, ...] = ()
+    extended: ResourceClaim | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Candidates:
+    """Nodes that can take the pod, best first, grouped by the special claim that it needs there."""
+
+    groups: list[tuple[ExtendedPlan, list[Node]]] = field(default_factory=list)
+    refused: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
+
+
+class Decider:
+    """Decides for pods on what a cache shows.
+
+    Args:
+        cache: The cluster, with earlier decisions counted.
+        cluster: The allocator's view, which follows the cache.
+        placement: Which nodes are preferred.
+    """
+
+    def __init__(self, cache: ClusterCache, cluster: PreparedCluster, *, placement: Placement = "spread") -> None:
+        self._cache, self._cluster, self._placement = cache, cluster, placement
+        self._usage = UsageIndex()
+        cache.subscribe_pods(self._usage.see_pod)
+
+    def decide(self, pod: Pod) -> Placed | Unplaced:
+        """Return the decision for a pod; nothing is counted or written yet."""
+        claims = self._find_claims(pod)
+        if isinstance(claims, Unplaced):
+            return claims
+        candidates = self._find_candidates(pod, claims)
+        if not candidates.groups:
+            return self._refuse(claims, candidates, ())
+        self._cluster.update(self._cache.snapshot())
+        decisions: list[Decision] = []
+        for plan, nodes in candidates.groups:
+            placed = self._try_nodes(claims, plan, nodes, decisions)
+            if placed is not None:
+                return placed
+            if decisions and isinstance(decisions[-1], Refused) and not decisions[-1].node_only:
+                break
+        return self._refuse(claims, candidates, tuple(decisions))
+
+    def _find_claims(self, pod: Pod) -> _Claims | Unplaced:
+        allocated: list[ResourceClaim] = []
+        wanted: list[ResourceClaim] = []
+        for entry in pod.claims:
+            name = entry.claim_name or pod.claim_names.get(entry.name, "")
+            if name is None:
+                continue
+            ref = ClaimRef(pod.metadata.namespace, name)
+            claim = self._cache.claims.find(ref) if name else None
+            if claim is None and not name:
+                return _wait(ref, f"claim {entry.name!r} of the pod is not made yet", quiet=True)
+            if claim is None:
+                return _wait(ref, f"claim {ref} does not exist; create it")
+            problem = self._find_problem(pod, claim, is_owned=entry.claim_name is None)
+            if problem is not None:
+                return problem
+            into = wanted if claim.allocation is None else allocated
+            if claim not in into:
+                into.append(claim)
+        extended = self._find_extended(pod) if find_extended_names(pod) else None
+        if extended is not None and extended.allocation is not None:
+            allocated.append(extended)
+        return _Claims(allocated=tuple(allocated), wanted=tuple(wanted), extended=extended)
+
+    def _find_problem(self, pod: Pod, claim: ResourceClaim, *, is_owned: bool) -> Unplaced | None:
+        """Why the pod can't use the claim now."""
+        ref = claim.ref
+        if is_owned and not any(owner.uid == pod.uid for owner in claim.metadata.owner_references):
+            return _wait(ref, f"claim {ref} was not made for this pod")
+        if claim.metadata.deletion_timestamp is not None:
+            return _wait(ref, f"claim {ref} is being deleted")
+        if self._cache.claims.is_in_flight(ref):
+            return _wait(ref, f"claim {ref} is being allocated for another pod", quiet=True)
+        if (
+            claim.allocation is not None
+            and not is_reserved_for(claim, pod.uid)
+            and len(claim.reserved_for) >= RESERVED_MAX
+        ):
+            text = f"claim {ref} is used by {len(claim.reserved_for)} pods, the maximum; wait until one of them ends"
+            return replace(_wait(ref, text), tried=True)
+        return None
+
+    def _find_extended(self, pod: Pod) -> ResourceClaim | None:
+        """The special claim that an earlier attempt left."""
+        if pod.extended_claim_name:
+            return self._cache.claims.find(ClaimRef(pod.metadata.namespace, pod.extended_claim_name))
+        return next((claim for claim in self._cache.claims if is_extended_claim(claim, pod)), None)
+
+    def _find_candidates(self, pod: Pod, claims: _Claims) -> _Candidates:
+        found, fits = _Candidates(), []
+        checks = NodeFilter(pod=pod, wanted=plan_requests(pod), claims=claims.allocated, matches=matches_node)
+        plans: dict[str, ExtendedPlan] = {}
+        names = find_extended_names(pod)
+        classes = plan_class_names(self._cache.classes.values()) if names else {}
+        for node in self._cache.nodes.values():
+            plan = plan_extended(pod, node, classes) if names else _NO_PLAN
+            reasons = _extended_reasons(plan, claims.extended, node.name)
+            reasons += checks.find_reasons(node, self._usage.find(node.name), by_claim=_served(plan, names))
+            if reasons:
+                found.refused[node.name] = reasons
+            else:
+                plans[node.name] = plan
+                fits.append(node)
+        usage = {node.name: self._usage.find(node.name) for node in fits}
+        for node in order_nodes(fits, usage, placement=self._placement):
+            _group(found.groups, plans[node.name], node)
+        return found
+
+    def _try_nodes(
+        self, claims: _Claims, plan: ExtendedPlan, nodes: list[Node], decisions: list[Decision]
+    ) -> Placed | None:
+        """Return the best of the nodes on which all claims fit; the other decisions are added to the list."""
+        wanted = claims.wanted
+        if plan.claim is not None and (claims.extended is None or claims.extended.allocation is None):
+            wanted = (*wanted, claims.extended or plan.claim)
+        if not wanted:
+            return _place(nodes[0].name, (), claims, plan)
+        best: tuple[int, Allocation] | None = None
+        ranked, seen = has_alternatives(wanted), 0
+        for decision in self._search(wanted, nodes):
+            if not isinstance(decision, Allocation):
+                decisions.append(decision)
+                if isinstance(decision, Refused) and not decision.node_only:
+                    break
+                continue
+            rank, seen = get_rank(wanted, decision.results), seen + 1
+            if best is None or rank > best[0]:
+                best = (rank, decision)
+            if not ranked or seen >= _RANKED_NODES_MAX:
+                break
+        if best is None:
+            return None
+        return _place(best[1].node, tuple(zip(wanted, best[1].results, strict=True)), claims, plan)
+
+    def _search(self, claims: tuple[ResourceClaim, ...], nodes: Iterable[Node]) -> Iterator[Decision]:
+        limits = SearchLimits(budget_steps=_BUDGET_STEPS)
+        return allocate_on_nodes(self._cluster, claims, nodes=nodes, share_ids=lambda: str(uuid.uuid4()), limits=limits)
+
+    def _refuse(self, pod: Pod, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> Unplaced:
+        failed = any(
+            isinstance(item, Undecided) or (isinstance(item, Refused) and not item.node_only) for item in decisions
+        )
+        kinds = {"node"}
+        if any(isinstance(item, Pending | Refused | Undecided) for item in decisions):
+            kinds |= _DEVICE_CHANGES
+        if any(reason.kind == "resources" for reasons in candidates.refused.values() for reason in reasons):
+            kinds |= _ROOM_CHANGES
+        refs = frozenset(str(claim.ref) for claim in (*claims.allocated, *claims.wanted))
+        return Unplaced(
+            reason="SchedulerError" if failed else "Unschedulable",
+            message=render_refusal(candidates.refused, decisions),
+            helps=lambda change: change.kind in kinds or change.key in refs,
+        )
+
+
+_NO_PLAN: Final = ExtendedPlan()
+
+
+def _wait(ref: ClaimRef, message: str, *, quiet: bool = False) -> Unplaced:
+    """A pod that can't be tried before something happens to one claim, or to the pod itself."""
+    key = str(ref)
+    return Unplaced(message=message, helps=lambda change: change.key == key, tried=False, quiet=quiet)
+
+
+def _served(plan: ExtendedPlan, names: tuple[str, ...]) -> frozenset[str]:
+    """Extended resources that a claim serves, so that the node need not."""
+    return frozenset(item.resource for item in plan.mappings) if names else frozenset()
+
+
+def _extended_reasons(plan: ExtendedPlan, present: ResourceClaim | None, node: str) -> tuple[Reason, ...]:
+    """Why the node can't serve the pod's extended resources, given the claim of an earlier attempt."""
+    reasons = [
+        Reason(kind="resources", node=node, text=f"neither the node nor a device class offers {name}")
+        for name in plan.unknown
+    ]
+    if present is not None and plan.claim is not None and present.spec.requests != plan.claim.spec.requests:
+        text = f"claim {present.ref} of an earlier attempt asks for something else than this node needs"
+        reasons.append(Reason(kind="node", node=node, text=text))
+    return tuple(reasons)
+
+
+def _group(groups: list[tuple[ExtendedPlan, list[Node]]], plan: ExtendedPlan, node: Node) -> None:
+    for known, nodes in groups:
+        if known == plan:
+            nodes.append(node)
+            return
+    groups.append((plan, [node]))
+
+
+def _place(
+    node: str,
+    allocated: tuple[tuple[ResourceClaim, AllocationResult], ...],
+    claims: _Claims,
+    plan: ExtendedPlan,
+) -> Placed:
+    return Placed(node=node, allocated=allocated, reserved=claims.allocated, mappings=plan.mappings)
