@@ -78,7 +78,7 @@ def plan_update(old: Record, new: JsonObject, *, options: WriteOptions) -> JsonO
     planned = _keep_parts(old.kind, old.value, new, options.part)
     before, after = old.value["metadata"], planned["metadata"]
     _check_finalizers(old, after)
-    if old.kind.counts_generation and options.part != "status" and _wanted_state(old.value) != _wanted_state(planned):
+    if old.kind.counts_generation and options.part == "main" and _wanted_state(old.value) != _wanted_state(planned):
         after["generation"] = before.get("generation", 0) + 1
     if planned == old.value:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from claimsmith.embedded.api.discovery import SERVER_VERSION, find_discovery
@@ -18,6 +17,7 @@ from claimsmith.embedded.api.http import (
     read_request,
     status_answer,
 )
+from claimsmith.embedded.api.openapi import find_openapi
 from claimsmith.embedded.api.routes import find_target
 from claimsmith.embedded.api.verbs import Verbs
 from claimsmith.embedded.store_faults import internal_error
@@ -76,7 +76,8 @@ class ApiApp:
             return Answer(body=b"ok", content_type="text/plain; charset=utf-8")
         if path == "/version":
             return json_answer(SERVER_VERSION)
-        found = find_discovery(path, request.headers.get("accept", ""))
+        accept = request.headers.get("accept", "")
+        found = find_discovery(path, accept) or find_openapi(path, accept)
         if found is None:
             raise _unknown_path()
         return found
@@ -84,6 +85,3 @@ class ApiApp:
 
 def _unknown_path() -> RequestError:
     return RequestError(404, "NotFound", "the server could not find the requested resource")
-
-
-Handler = Callable[[Request], Awaitable[Answer | Stream]]

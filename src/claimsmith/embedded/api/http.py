@@ -11,7 +11,19 @@ from claimsmith.embedded.api.decode import MAX_BODY_BYTES
 from claimsmith.embedded.store_records import encode_json
 from claimsmith.errors import RequestError
 
-__all__ = ["Answer", "Receive", "Request", "Scope", "Send", "Stream", "json_answer", "read_request", "status_answer"]
+__all__ = [
+    "JSON_TYPE",
+    "Answer",
+    "Receive",
+    "Request",
+    "Scope",
+    "Send",
+    "Stream",
+    "json_answer",
+    "read_request",
+    "status_answer",
+    "status_value",
+]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

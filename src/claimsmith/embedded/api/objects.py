@@ -6,11 +6,14 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from claimsmith.api.kinds import NAMESPACE, SERVICE_ACCOUNT
 from claimsmith.embedded.api.admission import Admission
-from claimsmith.embedded.api.decode import FieldCheck, read_object
+from claimsmith.embedded.api.apply import Applier, apply_config
+from claimsmith.embedded.api.decode import FieldCheck
 from claimsmith.embedded.api.defaults import fill_defaults, prepare_new
+from claimsmith.embedded.api.managers import Owner, track_update
 from claimsmith.embedded.api.naming import generate_name
-from claimsmith.embedded.api.served import ServedKind
+from claimsmith.embedded.api.served import ServedKind, get_kind
 from claimsmith.embedded.store import Store
 from claimsmith.embedded.store_changes import WriteOptions, WritePart
 from claimsmith.embedded.store_faults import bad_request
@@ -36,6 +39,17 @@ class WriteRequest:
     dry_run: bool = False
     check: FieldCheck = field(default_factory=FieldCheck)
     part: WritePart = "main"
+
+    def owner(self, served: ServedKind, now: str, *, operation: str = "Update") -> Owner:
+        """Return the entry of `managedFields` for what this write sets."""
+        return Owner(
+            manager=self.manager,
+            operation=operation,
+            api_version=served.kind.api_version,
+            fields={},
+            subresource="status" if self.part == "status" else "",
+            time=now,
+        )
 
 
 class ObjectApi:
@@ -71,6 +85,8 @@ class ObjectApi:
         _check_new(served, namespace, metadata)
         _drop_status(served, value)
         fill_defaults(served.kind.plural, value, now=now)
+        if request.tracked and not metadata.get("managedFields"):
+            track_update(None, value, served.shape, request.owner(served, now))
         prepare_new(served.kind.plural, value, now=now)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = generate_name(metadata["generateName"], self._choose)
@@ -78,7 +94,16 @@ class ObjectApi:
             self.admission.check_namespace(served, namespace, metadata.get("name", ""))
         self.admission.complete(served, value)
         self.admission.admit_new(served, value)
-        return await self.store.create(served.stored, value, dry_run=request.dry_run)
+        record = await self.store.create(served.stored, value, dry_run=request.dry_run)
+        if served.kind is NAMESPACE and not request.dry_run:
+            await self.create_default_account(record.name)
+        return record
+
+    async def create_default_account(self, namespace: str) -> None:
+        """Create the ServiceAccount `default` of a namespace where it is missing."""
+        served = get_kind(SERVICE_ACCOUNT)
+        if self.store.find(served.stored, namespace, "default") is None:
+            await self.create(served, namespace, {"metadata": {"name": "default"}})
 
     async def replace(
         self, served: ServedKind, namespace: str, name: str, value: JsonObject, request: WriteRequest | None = None
@@ -106,6 +131,8 @@ class ObjectApi:
         name: str,
         change: Callable[[JsonObject], JsonObject],
         request: WriteRequest | None = None,
+        *,
+        applied: bool = False,
     ) -> Record:
         """Replace an object by what a function makes of it and return it as stored.
 
@@ -115,6 +142,7 @@ class ObjectApi:
             name: Name of the object.
             change: Takes a copy of the object and returns the new state.
             request: Who writes, and which part.
+            applied: Whether the new state already tells who owns which field.
 
         Raises:
             RequestError: The change is refused, see its status.
@@ -126,23 +154,69 @@ class ObjectApi:
             value = change(old.copy())
             if not isinstance(value.get("metadata"), dict):
                 raise bad_request("metadata: found none, expected an object")
+            _check_path(served, old.namespace, old.name, value["metadata"])
             value["metadata"] |= {"name": old.name, **({"namespace": old.namespace} if old.namespace else {})}
             fill_defaults(served.kind.plural, value, now=now)
             return value
 
         def admit(old: Record, value: JsonObject) -> None:
+            if not applied:
+                _track(served, old, value, request, now)
             self.admission.admit_change(served, old, value, part=request.part)
 
         options = WriteOptions(part=request.part, dry_run=request.dry_run, admit=admit)
         return await self.store.change(served.stored, namespace, name, make, options=options)
 
-    def normalize(self, served: ServedKind, value: object, request: WriteRequest) -> JsonObject:
-        """Return what a patch made of an object, checked against the type of its kind.
+    async def apply(
+        self,
+        served: ServedKind,
+        namespace: str,
+        name: str,
+        config: JsonObject,
+        request: WriteRequest,
+        *,
+        force: bool = False,
+    ) -> tuple[Record, bool]:
+        """Merge a configuration into an object by who owns which field; create it if it does not exist.
+
+        Args:
+            served: Kind of the object.
+            namespace: Namespace of the path; empty for none.
+            name: Name of the path.
+            config: What the applier wants, normalized.
+            request: Who applies, and which part.
+            force: Take fields over from others.
+
+        Returns:
+            The object as stored, and whether it is new.
 
         Raises:
-            RequestError: 400, it no longer is an object of the kind.
+            RequestError: 409, others own fields that the configuration changes; or the object is refused.
         """
-        return read_object(served, value, request.check)
+        _check_path(served, namespace, name, config.setdefault("metadata", {}))
+        now = self.store.now()
+
+        def merge(live: JsonObject) -> JsonObject:
+            applier = Applier(
+                shape=served.shape,
+                owner=request.owner(served, now, operation="Apply"),
+                complete=lambda value: fill_defaults(served.kind.plural, value, now=now),
+                force=force,
+            )
+            return apply_config(live, config, applier)
+
+        if self.store.find(served.stored, namespace, name) is None and request.part == "main":
+            return await self.create(served, namespace, merge({"metadata": {}}), request), True
+        return await self.change(served, namespace, name, merge, request, applied=True), False
+
+
+def _track(served: ServedKind, old: Record, value: JsonObject, request: WriteRequest, now: str) -> None:
+    """Record who set which field, if anybody has asked for that."""
+    before = old.value["metadata"].get("managedFields")
+    if before and "managedFields" not in value["metadata"]:
+        value["metadata"]["managedFields"] = before
+    if before or request.tracked:
+        track_update(old.value, value, served.shape, request.owner(served, now))
 
 
 def _check_new(served: ServedKind, namespace: str, metadata: JsonObject) -> None:

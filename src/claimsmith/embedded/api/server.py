@@ -13,6 +13,8 @@ from typing import Any, Final
 import uvicorn
 
 from claimsmith.embedded.api.app import ApiApp
+from claimsmith.embedded.api.garbage import GarbageCollector
+from claimsmith.embedded.api.logs import LogSource
 from claimsmith.embedded.api.objects import ObjectApi
 from claimsmith.embedded.api.startup import create_first_objects
 from claimsmith.embedded.api.verbs import Verbs
@@ -35,13 +37,21 @@ class EmbeddedApiServer:
         allow_remote: Permit an address that other machines can reach. There is no encryption: use it in a
             network that you trust.
         token: Bearer token that every request must carry; empty to let everybody in.
+        logs: Where the output of containers comes from; None if nothing runs here.
 
     Raises:
         ConfigError: The address is not of this machine alone, or the port is taken.
     """
 
     def __init__(
-        self, store: Store, *, host: str = "127.0.0.1", port: int = 0, allow_remote: bool = False, token: str = ""
+        self,
+        store: Store,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        allow_remote: bool = False,
+        token: str = "",
+        logs: LogSource | None = None,
     ) -> None:
         if not allow_remote and not _is_loopback(host):
             raise ConfigError(
@@ -51,9 +61,10 @@ class EmbeddedApiServer:
         self.store, self.token = store, token
         self.api = ObjectApi(store)
         self._host, self._port = host, port
-        self._app = ApiApp(Verbs(self.api), token=token)
+        self._app = ApiApp(Verbs(self.api, logs=logs), token=token)
         self._server: _QuietServer | None = None
         self._task: asyncio.Task[None] | None = None
+        self._collector: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -65,6 +76,7 @@ class EmbeddedApiServer:
         listener = _listen(self._host, self._port)
         self._port = listener.getsockname()[1]
         await create_first_objects(self.api)
+        self._collector = asyncio.create_task(GarbageCollector(self.api).run(), name="garbage-collector")
         config = uvicorn.Config(
             self._app,
             log_config=None,
@@ -89,6 +101,9 @@ class EmbeddedApiServer:
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             await self._task
+        if self._collector is not None:
+            self._collector.cancel()
+            await asyncio.wait([self._collector])
 
 
 class _QuietServer(uvicorn.Server):

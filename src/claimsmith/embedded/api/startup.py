@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from claimsmith.api.kinds import NAMESPACE, SERVICE_ACCOUNT
+from claimsmith.api.kinds import NAMESPACE
 from claimsmith.embedded.api.objects import ObjectApi
 from claimsmith.embedded.api.served import get_kind
 
-__all__ = ["FIRST_NAMESPACES", "create_default_account", "create_first_objects"]
+__all__ = ["FIRST_NAMESPACES", "create_first_objects"]
 
 FIRST_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 """Namespaces of every cluster."""
@@ -20,11 +20,4 @@ async def create_first_objects(api: ObjectApi) -> None:
     for name in FIRST_NAMESPACES:
         if api.store.find(served.stored, "", name) is None:
             await api.create(served, "", {"metadata": {"name": name}})
-        await create_default_account(api, name)
-
-
-async def create_default_account(api: ObjectApi, namespace: str) -> None:
-    """Create the ServiceAccount `default` of a namespace where it is missing."""
-    served = get_kind(SERVICE_ACCOUNT)
-    if api.store.find(served.stored, namespace, "default") is None:
-        await api.create(served, namespace, {"metadata": {"name": "default"}})
+        await api.create_default_account(name)

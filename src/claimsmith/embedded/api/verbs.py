@@ -10,12 +10,15 @@ from claimsmith.embedded.api.decode import FieldCheck, decode_body, read_object
 from claimsmith.embedded.api.deletion import DeleteRequest, delete_object, parse_delete_options
 from claimsmith.embedded.api.http import Answer, Request, Stream, json_answer
 from claimsmith.embedded.api.listing import list_page
+from claimsmith.embedded.api.logs import LogSource
 from claimsmith.embedded.api.objects import ObjectApi, WriteRequest
+from claimsmith.embedded.api.patches import Patch, decode_patch
 from claimsmith.embedded.api.render import render_page, render_record
 from claimsmith.embedded.api.routes import Target
+from claimsmith.embedded.api.subresources import Subresources
 from claimsmith.embedded.api.watching import open_watch
 from claimsmith.embedded.store_faults import bad_request
-from claimsmith.embedded.store_records import Record
+from claimsmith.embedded.store_records import JsonObject, Record
 from claimsmith.errors import RequestError
 
 __all__ = ["Verbs"]
@@ -28,10 +31,12 @@ class Verbs:
 
     Args:
         api: The objects.
+        logs: Where the output of containers comes from; None if nothing runs here.
     """
 
-    def __init__(self, api: ObjectApi) -> None:
+    def __init__(self, api: ObjectApi, *, logs: LogSource | None = None) -> None:
         self._api, self._store = api, api.store
+        self._subresources = Subresources(api, logs)
 
     async def answer(self, target: Target, request: Request) -> Answer | Stream:
         """Return the answer to a request about a kind.
@@ -41,6 +46,8 @@ class Verbs:
         """
         form = choose_form(request.headers.get("accept", ""))
         verb = _verb_of(target, request)
+        if target.served.kind.plural == "bindings":
+            return await self._answer_subresource(target, request, verb)
         if target.subresource in ("", "status") and verb not in target.served.kind.verbs:
             raise _not_allowed(target)
         match verb, target.subresource:
@@ -54,11 +61,19 @@ class Verbs:
                 return await self._create(target, request, form)
             case "update", "" | "status":
                 return await self._replace(target, request, form)
+            case "patch", "" | "status":
+                return await self._patch(target, request, form)
             case "delete", "":
                 return await self._delete(target, request, form)
             case "deletecollection", "":
                 return await self._delete_all(target, request, form)
-        raise _not_allowed(target)
+        return await self._answer_subresource(target, request, verb)
+
+    async def _answer_subresource(self, target: Target, request: Request, verb: str) -> Answer | Stream:
+        answer = await self._subresources.answer(target, request, verb)
+        if answer is None:
+            raise _not_allowed(target)
+        return answer
 
     def _show(self, target: Target, record: Record, form: AcceptedForm) -> Answer:
         return render_record(target.served, record, form, clock=self._store.clock)
@@ -84,6 +99,34 @@ class Verbs:
         value = self._read(target, request, write)
         record = await self._api.replace(target.served, target.namespace, target.name, value, write)
         return _with_warnings(self._show(target, record, form), write)
+
+    async def _patch(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        write = _write_request(target, request)
+        served, content_type = target.served, request.headers.get("content-type", "")
+        patch = decode_patch(served, request.body, content_type)
+        if patch.is_apply:
+            return await self._apply(target, request, patch, form)
+
+        def change(value: JsonObject) -> JsonObject:
+            return read_object(served, patch.apply(value), write.check)
+
+        record = await self._api.change(served, target.namespace, target.name, change, write)
+        return _with_warnings(self._show(target, record, form), write)
+
+    async def _apply(self, target: Target, request: Request, patch: Patch, form: AcceptedForm) -> Answer:
+        write = _write_request(target, request)
+        if not write.tracked:
+            message = "Required value: is required for apply patch"
+            raise RequestError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: fieldManager: {message}')
+        config = read_object(target.served, patch.value, write.check)
+        if config["metadata"].get("managedFields"):
+            raise bad_request("metadata.managedFields must be nil")
+        record, is_new = await self._api.apply(
+            target.served, target.namespace, target.name, config, write, force=request.flag("force")
+        )
+        answer = self._show(target, record, form)
+        answer.status = 201 if is_new else 200
+        return _with_warnings(answer, write)
 
     async def _delete(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         options = _delete_request(request)
