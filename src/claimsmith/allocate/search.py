@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from claimsmith.allocate.attempt import Attempt, Fatal
 from claimsmith.allocate.engine import Engine, Outcome, SearchLimits
+from claimsmith.allocate.explain import explain_node
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.plan import PodPlan, RequestPlan, plan_claims, refuse_limit
 from claimsmith.allocate.problem import AllocationProblem
@@ -42,7 +43,7 @@ def allocate(
     should_stop: Callable[[], bool] | None = None,
     like_upstream: bool = False,
 ) -> Decision:
-    """Return devices for all claims of the problem on its node, or why there are none.
+    """Return devices for all claims of the problem on its node, or why there are none, with the reasons in full.
 
     Args:
         share_ids: Gives a new uid for each share of a device that allows several allocations.
@@ -58,7 +59,11 @@ def allocate(
         share_ids=share_ids,
         limits=SearchLimits(budget_steps=budget_steps, should_stop=should_stop),
     )
-    return next(decisions)
+    decision = next(decisions)
+    if not isinstance(decision, Pending):
+        return decision
+    plan = plan_claims(problem.claims, cluster.classes, features=cluster.features)
+    return replace(decision, reasons=explain_node(cluster, plan, problem.node))
 
 
 def allocate_on_nodes(
@@ -71,7 +76,8 @@ def allocate_on_nodes(
 ) -> Iterator[Decision]:
     """Give one decision for each node, in order, each when it is asked for.
 
-    A `Refused` that is not `node_only` holds for every node.
+    A `Refused` that is not `node_only` holds for every node. `Pending` comes without reasons: ask
+    `claimsmith.allocate.explain` for them when no node has served.
 
     Args:
         claims: The pod's claims without allocation, in the order of its `spec.resourceClaims`.
