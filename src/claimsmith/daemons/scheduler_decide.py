@@ -221,7 +221,7 @@ class Decider:
         limits = SearchLimits(budget_steps=_BUDGET_STEPS)
         return allocate_on_nodes(self._cluster, claims, nodes=nodes, share_ids=lambda: str(uuid.uuid4()), limits=limits)
 
-    def _refuse(self, pod: Pod, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> Unplaced:
+    def _refuse(self, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> Unplaced:
         failed = any(
             isinstance(item, Undecided) or (isinstance(item, Refused) and not item.node_only) for item in decisions
         )

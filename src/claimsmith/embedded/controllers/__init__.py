@@ -1,0 +1,1 @@
+"""What the controller manager does for claims and pods in a real cluster."""

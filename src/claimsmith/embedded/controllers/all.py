@@ -1,0 +1,34 @@
+"""All controllers of the embedded cluster together."""
+
+from __future__ import annotations
+
+import asyncio
+
+from claimsmith.embedded.controllers.claims import ClaimController
+from claimsmith.embedded.controllers.pods import PodGarbageController
+from claimsmith.kube.client import KubeClient
+from claimsmith.kube.informers import Informers
+
+__all__ = ["Controllers"]
+
+
+class Controllers:
+    """The controllers that an embedded cluster needs beside its API server.
+
+    Args:
+        client: The API server.
+        informers: Shared reflectors; whoever made them runs them.
+        quarantine_s: Seconds that a node may be missing before its pods are ended; >= 0.
+    """
+
+    def __init__(self, client: KubeClient, informers: Informers, *, quarantine_s: float = 40.0) -> None:
+        self.claims = ClaimController(client.for_manager("kube-controller-manager"), informers)
+        self.pods = PodGarbageController(
+            client.for_manager("kube-controller-manager"), informers, quarantine_s=quarantine_s
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.claims.run(), name="claim controller")
+            group.create_task(self.pods.run(), name="pod garbage collector")

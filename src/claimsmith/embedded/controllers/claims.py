@@ -1,0 +1,244 @@
+"""The claim controller: makes claims from templates, takes finished pods off claims, frees and deletes claims.
+
+Source: pkg/controller/resourceclaim/controller.go of kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, defaultdict
+from typing import Final, Literal, NamedTuple
+
+from claimsmith.api.kinds import POD, RESOURCE_CLAIM
+from claimsmith.api.resource import parse_resource_claim
+from claimsmith.cluster.follow import follow_claims, follow_pods, follow_templates
+from claimsmith.embedded.controllers.claim_plans import (
+    POD_CLAIM_ANNOTATION,
+    build_template_claim,
+    find_made_claim,
+    find_owning_pod,
+    is_pod_done,
+    plan_upkeep,
+)
+from claimsmith.errors import NotFoundError
+from claimsmith.kube.client import KubeClient
+from claimsmith.kube.events import EventRecorder, ObjectReference
+from claimsmith.kube.informers import Informers
+from claimsmith.kube.workqueue import WorkQueue
+from claimsmith.model.claim import ConsumerReference, ResourceClaim, ResourceClaimTemplate
+from claimsmith.model.names import ClaimRef, PodRef
+from claimsmith.model.workload import Pod, PodClaim
+from claimsmith.schedule.claims import RESERVED_MAX, ClaimWriter, consumer_of, is_reserved_for
+
+__all__ = ["ClaimController"]
+
+_DELETED_MAX: Final = 10_000
+_RESERVE_AFTER_S: Final = 5.0
+
+
+class _Key(NamedTuple):
+    subject: Literal["pod", "claim", "reserve"]
+    namespace: str
+    name: str
+
+
+class ClaimController:
+    """Keeps the claims of a cluster in order.
+
+    Args:
+        client: The API server.
+        informers: Shared reflectors; whoever made them runs them.
+        writer: Writes to claims.
+        workers: Objects that are worked on at the same time.
+    """
+
+    def __init__(
+        self, client: KubeClient, informers: Informers, *, writer: ClaimWriter | None = None, workers: int = 8
+    ) -> None:
+        self._client, self._writer = client, writer or ClaimWriter(client)
+        self._recorder = EventRecorder(client, "resource_claim")
+        self._queue: WorkQueue[_Key] = WorkQueue("claim controller", self._work, workers=workers)
+        self._pods, self._claims = follow_pods(informers), follow_claims(informers)
+        self._templates = follow_templates(informers)
+        self._informers = informers
+        self._by_consumer: defaultdict[str, set[ClaimRef]] = defaultdict(set)
+        self._by_owner: defaultdict[str, set[ClaimRef]] = defaultdict(set)
+        self._made: dict[tuple[str, str], ResourceClaim] = {}
+        self._awaiting: defaultdict[ClaimRef, set[PodRef]] = defaultdict(set)
+        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._claims.subscribe(self._see_claim)
+        self._pods.subscribe(self._see_pod)
+        self._templates.subscribe(self._see_template)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._informers.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run(), name="claim controller events")
+            group.create_task(self._queue.run(), name="claim controller")
+
+    def _see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if old is not None:
+            self._index(old, remove=True)
+        if new is not None:
+            self._index(new)
+            owner_uid, entry = find_owning_pod(new)[1], new.metadata.annotations.get(POD_CLAIM_ANNOTATION, "")
+            self._made.pop((owner_uid, entry), None)
+            self._queue.add(_Key("claim", *new.ref))
+            return
+        owner = find_owning_pod(old)[0] if old is not None else None
+        if owner is not None:
+            self._queue.add(_Key("pod", *owner))
+
+    def _index(self, claim: ResourceClaim, *, remove: bool = False) -> None:
+        entries = [(self._by_consumer, item.uid) for item in claim.reserved_for]
+        owner_uid = find_owning_pod(claim)[1]
+        if owner_uid:
+            entries.append((self._by_owner, owner_uid))
+        for index, uid in entries:
+            if not remove:
+                index[uid].add(claim.ref)
+            elif uid in index:
+                index[uid].discard(claim.ref)
+                if not index[uid]:
+                    del index[uid]
+
+    def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._deleted[old.uid] = None
+            if len(self._deleted) > _DELETED_MAX:
+                self._deleted.popitem(last=False)
+            self._enqueue_claims(old.uid)
+            for entry in old.claims:
+                self._made.pop((old.uid, entry.name), None)
+        if new is None:
+            return
+        if is_pod_done(new):
+            self._enqueue_claims(new.uid)
+        elif any(entry.template_name and entry.name not in new.claim_names for entry in new.claims):
+            self._queue.add(_Key("pod", *new.ref))
+        elif new.node_name and (old is None or not old.node_name) and new.claims:
+            self._queue.add_after(_Key("reserve", *new.ref), _RESERVE_AFTER_S)
+
+    def _see_template(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
+        if new is not None:
+            ref = ClaimRef(new.metadata.namespace, new.metadata.name)
+            for pod in self._awaiting.pop(ref, ()):
+                self._queue.add(_Key("pod", *pod))
+
+    def _enqueue_claims(self, pod_uid: str) -> None:
+        for ref in self._by_consumer.get(pod_uid, set()) | self._by_owner.get(pod_uid, set()):
+            self._queue.add(_Key("claim", *ref))
+
+    async def _work(self, key: _Key) -> None:
+        match key.subject:
+            case "pod":
+                await self._make_claims(PodRef(key.namespace, key.name))
+            case "claim":
+                await self._keep_up(ClaimRef(key.namespace, key.name))
+            case "reserve":
+                await self._reserve(PodRef(key.namespace, key.name))
+
+    async def _make_claims(self, ref: PodRef) -> None:
+        """Make what a pod needs from templates, and record the names in its status."""
+        pod = self._pods.find(*ref)
+        if pod is None or is_pod_done(pod) or pod.metadata.deletion_timestamp is not None:
+            return
+        names: dict[str, str] = {}
+        for entry in pod.claims:
+            if entry.template_name and not self._has_claim(pod, entry):
+                made = await self._make_claim(pod, entry, entry.template_name)
+                if made is None:
+                    return
+                names[entry.name] = made.name
+        if names:
+            statuses = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(names.items())]
+            patch = {"metadata": {"uid": pod.uid}, "status": {"resourceClaimStatuses": statuses}}
+            await self._client.patch(
+                POD, ref.name, patch, namespace=ref.namespace, patch_type="strategic", subresource="status"
+            )
+
+    def _has_claim(self, pod: Pod, entry: PodClaim) -> bool:
+        """Whether a claim is recorded for the entry and exists; None as its name says that none is needed."""
+        if entry.name not in pod.claim_names:
+            return False
+        name = pod.claim_names[entry.name]
+        if name is None:
+            return True
+        claim = self._claims.find(pod.metadata.namespace, name)
+        if claim is None:
+            return (pod.uid, entry.name) in self._made
+        return find_owning_pod(claim)[1] == pod.uid
+
+    async def _make_claim(self, pod: Pod, entry: PodClaim, template_name: str) -> ClaimRef | None:
+        """Make the claim of one entry, or find the one that an earlier try has made."""
+        made = self._made.get((pod.uid, entry.name))
+        if made is not None:
+            return made.ref
+        present = (self._claims.find(*ref) for ref in self._by_owner.get(pod.uid, ()))
+        found = find_made_claim(pod, entry, tuple(claim for claim in present if claim is not None))
+        if found is not None:
+            return found
+        template = self._templates.find(pod.metadata.namespace, template_name)
+        if template is None:
+            self._await_template(pod, entry, template_name)
+            return None
+        body = build_template_claim(pod, entry, template)
+        stored = await self._client.create(RESOURCE_CLAIM, body, namespace=pod.metadata.namespace)
+        claim = parse_resource_claim(stored)
+        if self._claims.find(*claim.ref) is None:
+            self._made[pod.uid, entry.name] = claim
+        return claim.ref
+
+    def _await_template(self, pod: Pod, entry: PodClaim, template_name: str) -> None:
+        """Make the claim as soon as the template is there, and tell people that it is not."""
+        ref = ClaimRef(pod.metadata.namespace, template_name)
+        self._awaiting[ref].add(pod.ref)
+        about = ObjectReference(kind=POD, name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.uid)
+        text = f"claim {entry.name!r} of the pod: claim template {ref} does not exist; create it"
+        self._recorder.record(about, "Warning", "FailedResourceClaimCreation", text)
+
+    async def _keep_up(self, ref: ClaimRef) -> None:
+        """Take consumers that are gone off a claim, free its devices, delete it."""
+        claim = self._claims.find(*ref)
+        if claim is None:
+            return
+        gone = {item.uid for item in claim.reserved_for if item.resource == "pods" and await self._is_gone(ref, item)}
+        owner = find_owning_pod(claim)[0]
+        pod = self._pods.find(*owner) if owner is not None else None
+        upkeep = plan_upkeep(claim, lambda item: item.uid in gone, pod)
+        if not upkeep.is_needed:
+            return
+        try:
+            if upkeep.release or upkeep.deallocate:
+                await self._writer.release(claim, upkeep.release)
+            if upkeep.delete:
+                await self._writer.delete(claim)
+        except NotFoundError:
+            return
+
+    async def _is_gone(self, ref: ClaimRef, consumer: ConsumerReference) -> bool:
+        """Whether a pod that uses a claim will never run again; one never seen is looked up at the server."""
+        pod = self._pods.find(ref.namespace, consumer.name)
+        if pod is not None and pod.uid == consumer.uid:
+            return is_pod_done(pod)
+        if pod is not None or consumer.uid in self._deleted:
+            return True
+        try:
+            found = await self._client.get(POD, consumer.name, namespace=ref.namespace)
+        except NotFoundError:
+            return True
+        return bool(found["metadata"].get("uid") != consumer.uid)
+
+    async def _reserve(self, ref: PodRef) -> None:
+        """Reserve allocated claims for a pod that was bound without a scheduler that knows claims."""
+        pod = self._pods.find(*ref)
+        if pod is None or not pod.node_name or is_pod_done(pod) or pod.metadata.deletion_timestamp is not None:
+            return
+        for entry in pod.claims:
+            name = entry.claim_name or pod.claim_names.get(entry.name)
+            claim = self._claims.find(ref.namespace, name) if name else None
+            if claim is None or claim.allocation is None or is_reserved_for(claim, pod.uid):
+                continue
+            if len(claim.reserved_for) < RESERVED_MAX:
+                await self._writer.reserve(claim, consumer_of(pod))
