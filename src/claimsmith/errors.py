@@ -14,6 +14,7 @@ __all__ = [
     "ApiError",
     "CelCompileError",
     "CelCostError",
+    "CelDeviceError",
     "CelError",
     "CelRuntimeError",
     "CheckpointError",
@@ -171,6 +172,20 @@ class CelRuntimeError(CelError):
 
 class CelCostError(CelRuntimeError):
     """A selector expression costs more on one device than the API allows."""
+
+
+class CelDeviceError(InputError):
+    """An attribute of a device is no value that expressions can read, so no expression can be evaluated on it.
+
+    Args:
+        device: Name of the device.
+        attribute: Name of the attribute.
+        reason: What is wrong with its value.
+    """
+
+    def __init__(self, device: str, attribute: str, *, reason: str) -> None:
+        super().__init__(f"device {device!r}, attribute {attribute!r}: {reason}; correct the driver's slice")
+        self.device, self.attribute, self.reason = device, attribute, reason
 
 
 # --- the operator of the machine or cluster must act ------------------------------------------------------------------
