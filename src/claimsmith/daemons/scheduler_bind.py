@@ -19,7 +19,7 @@ from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.claims import ClaimWriter, consumer_of, is_reserved_for
-from claimsmith.schedule.extended import is_extended_claim
+from claimsmith.schedule.extended import SPECIAL_NAME, is_extended_claim
 from claimsmith.schedule.pods import PodWriter
 
 __all__ = ["Binder"]
@@ -69,14 +69,14 @@ class Binder:
     async def _write_claims(self, pod: Pod, placed: Placed, written: list[ResourceClaim]) -> None:
         consumer, special = consumer_of(pod), ""
         for claim, allocation in placed.allocated:
-            target = claim if claim.metadata.name else await self._claims.create(claim)
-            if target is not claim:
+            target = claim
+            if claim.metadata.name == SPECIAL_NAME:
+                target = await self._claims.create(claim)
+                special = target.metadata.name
                 written.append(target)
             stored = await self._claims.allocate(target, allocation, consumer)
             written.append(stored)
             self._cache.confirm_claim(stored, decided_as=_decide(pod, claim, allocation).ref)
-            if claim.metadata.generate_name and placed.mappings:
-                special = stored.metadata.name
         for claim in placed.reserved:
             await self._reserve(pod, claim, written)
         if special or (placed.mappings and not pod.extended_claim_name):
@@ -130,8 +130,8 @@ class Binder:
 def _decide(pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
     """The claim as it will be; one that is still to be created gets a name that no object can have."""
     metadata = claim.metadata
-    if not metadata.name:
-        metadata = replace(metadata, name=f"<extended-resources>/{pod.uid}", uid=f"extended-{pod.uid}")
+    if metadata.name == SPECIAL_NAME:
+        metadata = replace(metadata, name=f"{SPECIAL_NAME}/{pod.uid}", uid=f"extended-{pod.uid}")
     return replace(
         claim,
         metadata=metadata,

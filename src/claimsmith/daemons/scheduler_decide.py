@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from claimsmith.allocate.engine import SearchLimits
+from claimsmith.allocate.explain import explain_nodes
+from claimsmith.allocate.explain_text import format_event
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.node_selector import matches_node
 from claimsmith.allocate.search import allocate_on_nodes
@@ -35,8 +37,9 @@ __all__ = ["Decider", "Placed", "Unplaced"]
 
 _BUDGET_STEPS: Final = 100_000
 _RANKED_NODES_MAX: Final = 32
+_EXPLAINED_NODES_MAX: Final = 200
 _DEVICE_CHANGES: Final = frozenset({"claim-freed", "slice", "class", "taint-rule", "node"})
-_ROOM_CHANGES: Final = frozenset({"pod-freed", "node"})
+_ROOM_CHANGES: Final = frozenset({"pod-freed", "node", "class"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +198,7 @@ class Decider:
         self, claims: _Claims, plan: ExtendedPlan, nodes: list[Node], decisions: list[Decision]
     ) -> Placed | None:
         """Return the best of the nodes on which all claims fit; the other decisions are added to the list."""
-        wanted = claims.wanted
-        if plan.claim is not None and (claims.extended is None or claims.extended.allocation is None):
-            wanted = (*wanted, claims.extended or plan.claim)
+        wanted = _wanted_on(claims, plan)
         if not wanted:
             return _place(nodes[0].name, (), claims, plan)
         best: tuple[int, Allocation] | None = None
@@ -233,9 +234,21 @@ class Decider:
         refs = frozenset(str(claim.ref) for claim in (*claims.allocated, *claims.wanted))
         return Unplaced(
             reason="SchedulerError" if failed else "Unschedulable",
-            message=render_refusal(candidates.refused, decisions),
+            message=self._explain(claims, candidates, decisions),
             helps=lambda change: change.kind in kinds or change.key in refs,
         )
+
+    def _explain(self, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> str:
+        """Why there is no node: what the nodes lack, and what keeps their devices from the claims."""
+        if not candidates.groups:
+            return render_refusal(candidates.refused)
+        undecided = sum(isinstance(item, Undecided) for item in decisions)
+        reasons = [reason for found in candidates.refused.values() for reason in found]
+        for plan, nodes in candidates.groups:
+            wanted = _wanted_on(claims, plan)
+            reasons.extend(explain_nodes(self._cluster, wanted, nodes=nodes[:_EXPLAINED_NODES_MAX]))
+        text = format_event(reasons, nodes=len(self._cache.nodes))
+        return f"the search gave up on {undecided} nodes; {text}" if undecided else text
 
 
 _NO_PLAN: Final = ExtendedPlan()
@@ -245,6 +258,13 @@ def _wait(ref: ClaimRef, message: str, *, quiet: bool = False) -> Unplaced:
     """A pod that can't be tried before something happens to one claim, or to the pod itself."""
     key = str(ref)
     return Unplaced(message=message, helps=lambda change: change.key == key, tried=False, quiet=quiet)
+
+
+def _wanted_on(claims: _Claims, plan: ExtendedPlan) -> tuple[ResourceClaim, ...]:
+    """The claims to allocate on a node: the pod's own, then the special one for extended resources."""
+    if plan.claim is None or (claims.extended is not None and claims.extended.allocation is not None):
+        return claims.wanted
+    return (*claims.wanted, claims.extended or plan.claim)
 
 
 def _served(plan: ExtendedPlan, names: tuple[str, ...]) -> frozenset[str]:

@@ -145,7 +145,8 @@ class ClaimWriter:
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Create a claim without status; the server makes its name out of `generate_name`."""
-        body = encode_resource_claim(replace(claim, allocation=None, reserved_for=(), devices=()))
+        unnamed = replace(claim.metadata, name="", uid="", resource_version="")
+        body = encode_resource_claim(ResourceClaim(metadata=unnamed, spec=claim.spec))
         body.pop("status", None)
         return parse_resource_claim(await self._client.create(RESOURCE_CLAIM, body, namespace=claim.ref.namespace))
 

@@ -18,6 +18,7 @@ from claimsmith.model.workload import Container, ExtendedResourceMapping, Pod
 __all__ = [
     "EXTENDED_CLAIM_ANNOTATION",
     "IMPLICIT_PREFIX",
+    "SPECIAL_NAME",
     "ExtendedPlan",
     "find_extended_names",
     "is_extended_claim",
@@ -29,6 +30,9 @@ EXTENDED_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-cla
 IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """With a class name behind it, an extended resource that every class offers."""
 
+SPECIAL_NAME: Final = "<extended-resources>"
+"""Name of the special claim before it is created: one that no object can have."""
+
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _ZERO: Final = Quantity.from_int(0)
 
@@ -38,7 +42,7 @@ class ExtendedPlan:
     """What the extended resources of a pod mean on one node.
 
     Args:
-        claim: The special claim that the pod needs there, without name; None when devices serve nothing.
+        claim: The special claim that the pod needs there, still to be created; None when devices serve nothing.
         mappings: Which request of the claim serves which resource of which container.
         unknown: Resources that neither the node nor a class offers: the pod does not fit.
     """
@@ -199,7 +203,7 @@ def _build_request(index: int, container: Container, name: str, class_name: str,
 def _build_claim(pod: Pod, requests: Sequence[DeviceRequest]) -> ResourceClaim:
     owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.uid, controller=True)
     metadata = Metadata(
-        name="",
+        name=SPECIAL_NAME,
         namespace=pod.metadata.namespace,
         generate_name=f"{pod.metadata.name}-extended-resources-",
         annotations={EXTENDED_CLAIM_ANNOTATION: "true"},
