@@ -1,7 +1,7 @@
 """All that a vendor's driver needs, in one import."""
 
 from claimsmith.api.manifests import Manifest
-from claimsmith.errors import ConfigError, DriverError, FieldError, InputError
+from claimsmith.errors import ConfigError, DriverError, FieldError, InputError, QuantityFormatError
 from claimsmith.model.device import (
     Capacity,
     CapacityRange,
@@ -40,12 +40,14 @@ from claimsmith.sdk.driver import (
 from claimsmith.sdk.opaque import decode_opaque
 from claimsmith.sdk.pci import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, find_pcie_root, parse_pci_address
 from claimsmith.sdk.registry import create_drivers
+from claimsmith.sdk.settings import SETTINGS_API_VERSION, SettingsDocument, find_named_nodes, read_settings
 from claimsmith.sdk.strict import parse_strictly
 
 __all__ = [
     "NUMA_NODE",
     "PCIE_ROOT",
     "PCI_BUS_ID",
+    "SETTINGS_API_VERSION",
     "Capacity",
     "CapacityRange",
     "CapacityRequestPolicy",
@@ -79,12 +81,15 @@ __all__ = [
     "PreparedDevice",
     "PreparedDevices",
     "Quantity",
+    "QuantityFormatError",
     "ReportHealth",
     "RequestedDevice",
+    "SettingsDocument",
     "StopSignal",
     "WatchesInventory",
     "create_drivers",
     "decode_opaque",
+    "find_named_nodes",
     "find_pcie_root",
     "parse_device_file",
     "parse_pci_address",
@@ -93,4 +98,5 @@ __all__ = [
     "parse_strictly",
     "read_device_file",
     "read_documents_of",
+    "read_settings",
 ]

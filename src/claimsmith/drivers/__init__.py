@@ -1,0 +1,1 @@
+"""Drivers, found by their entry points; none is imported by name."""

@@ -1,0 +1,268 @@
+"""The simulated driver: devices from documents, for trying things out and for tests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from claimsmith.drivers.simulated.devices import SimulatedDevice, list_devices
+from claimsmith.drivers.simulated.script import Condition, apply_step, find_next_s, list_due
+from claimsmith.drivers.simulated.settings import DEFAULT_DRIVER, KIND, Settings, Step, group_by_driver, read_documents
+from claimsmith.sdk import (
+    ConfigError,
+    ContainerEdits,
+    DeviceHealth,
+    DeviceNode,
+    Driver,
+    DriverContext,
+    DriverError,
+    InputError,
+    Inventory,
+    InventoryChanged,
+    Mount,
+    PreparedDevice,
+    PreparedDevices,
+    PrepareRequest,
+    ReportHealth,
+    RequestedDevice,
+    StopSignal,
+    decode_opaque,
+)
+
+__all__ = ["ClaimSettings", "SimulatedDriver"]
+
+POLL_S: Final = 0.5
+"""How often settings files are looked at, in seconds."""
+LIBRARIES: Final = Mount(host_path="/usr/lib", container_path="/usr/local/claimsmith/lib")
+"""Stands for the libraries that a real driver mounts."""
+_NULL_MAJOR, _NULL_MINOR = 1, 3
+
+
+class ClaimSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """Opaque parameters that a claim or class may give.
+
+    Args:
+        env: Further environment variables.
+        prepare_error: Preparing fails with this text.
+    """
+
+    env: dict[str, str] = {}
+    prepare_error: str = ""
+
+
+class SimulatedDriver(Driver):
+    """Devices that exist only on paper.
+
+    Args:
+        context: Node, files and documents.
+        name: Which driver of the documents this is.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        context: DriverContext,
+        *,
+        name: str = DEFAULT_DRIVER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._context, self._clock = context, clock
+        self._lock = threading.RLock()
+        self._start_s = clock()
+        self._stamps = _stamp_files(context.settings_files)
+        self._script: tuple[Step, ...] = ()
+        self._devices: tuple[SimulatedDevice, ...] = ()
+        self._condition = Condition()
+        self._problem: InputError | ConfigError | None = None
+        self._report: ReportHealth | None = None
+        self._changed: InventoryChanged | None = None
+        self._load(group_by_driver(read_documents(context)).get(name, ()))
+
+    @classmethod
+    def create(cls, context: DriverContext) -> tuple[SimulatedDriver, ...]:
+        """Return one driver for each driver name in the documents of the node.
+
+        Raises:
+            InputError: A document can't be used.
+            ConfigError: A file can't be read, or there are no settings at all.
+        """
+        if not context.settings_files and not context.documents:
+            raise ConfigError(f"simulated driver: found no settings, allowed documents of kind {KIND}; name a file")
+        names = group_by_driver(read_documents(context))
+        return tuple(cls(context, name=name) for name in names)
+
+    # --- what is there ------------------------------------------------------------------------------------------------
+
+    def discover(self) -> Inventory:
+        """Return the devices that are plugged in, as the files said when they were last good.
+
+        Raises:
+            DriverError: The files have become unusable since the last call; told once for each change of them.
+        """
+        with self._lock:
+            self._advance()
+            problem, self._problem = self._problem, None
+            if problem is not None:
+                raise DriverError(f"driver {self.name}: the last good devices stay: {problem}") from problem
+            present = [item for item in self._devices if self._is_plugged(item)]
+            counters = tuple(found for item in self._devices for found in item.counters)
+            return Inventory.of(*(item.device for item in present), counter_sets=counters)
+
+    def _is_plugged(self, item: SimulatedDevice) -> bool:
+        return self._condition.is_plugged(item.device.name, item.card)
+
+    def _load(self, documents: tuple[Settings, ...]) -> None:
+        devices = list_devices(documents, node=self._context.node_name)
+        self._devices = devices
+        self._script = tuple(step for document in documents for step in document.script)
+
+    def _advance(self) -> None:
+        """Do the steps whose time has come, and take in edited files."""
+        for step in list_due(self._script, self._condition, self._clock() - self._start_s):
+            self._condition = apply_step(self._condition, step)
+        stamps = _stamp_files(self._context.settings_files)
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        try:
+            self._load(group_by_driver(read_documents(self._context)).get(self.name, ()))
+            self._problem = None
+        except (InputError, ConfigError) as error:
+            self._problem = error
+
+    # --- what changes -------------------------------------------------------------------------------------------------
+
+    def run_step(self, name: str) -> None:
+        """Let the steps of a name of the script happen now.
+
+        Raises:
+            DriverError: The script has no such step.
+        """
+        with self._lock:
+            steps = [step for step in self._script if step.step == name]
+            if not steps:
+                known = ", ".join(sorted({step.step for step in self._script if step.step})) or "none"
+                raise DriverError(f"driver {self.name}: found step {name!r}, allowed {known}; correct the name")
+            for step in steps:
+                self._condition = apply_step(self._condition, step)
+        self._tell()
+
+    def watch_inventory(self, changed: InventoryChanged, stop: StopSignal) -> None:
+        """Call `changed` when a device comes or goes, or a file was edited."""
+        self._changed = changed
+        before = self._seen()
+        while (pause_s := self._find_pause_s(POLL_S if self._stamps else None)) is not None:
+            if stop.wait(pause_s):
+                return
+            with self._lock:
+                self._advance()
+                now = self._seen()
+            if now != before:
+                before = now
+                self._tell()
+
+    def watch_health(self, report: ReportHealth, stop: StopSignal) -> None:
+        """Report all devices now, and again when a scripted fault comes or goes."""
+        self._report = report
+        report(*self._list_health())
+        while (pause_s := self._find_pause_s(None)) is not None:
+            if stop.wait(pause_s):
+                return
+            with self._lock:
+                self._advance()
+            report(*self._list_health())
+
+    def _seen(self) -> object:
+        """Return all that a change is told by."""
+        return self._devices, self._condition, self._problem
+
+    def _tell(self) -> None:
+        if self._changed is not None:
+            self._changed()
+        if self._report is not None:
+            self._report(*self._list_health())
+
+    def _find_pause_s(self, poll_s: float | None) -> float | None:
+        """Return how long to wait for the next change in seconds; None when none can come."""
+        with self._lock:
+            next_s = find_next_s(self._script, self._condition)
+        if next_s is None:
+            return poll_s
+        left_s = max(0.0, next_s - (self._clock() - self._start_s))
+        return left_s if poll_s is None else min(left_s, poll_s)
+
+    def _list_health(self) -> tuple[DeviceHealth, ...]:
+        with self._lock:
+            return tuple(self._find_health(item) for item in self._devices if self._is_plugged(item))
+
+    def _find_health(self, item: SimulatedDevice) -> DeviceHealth:
+        fault = self._condition.find_fault(item.device.name, item.card, item.fault)
+        if fault is None:
+            return DeviceHealth(device=item.device.name, healthy=True)
+        cause, message = fault
+        return DeviceHealth(device=item.device.name, healthy=False, cause=cause, message=message or f"failed: {cause}")
+
+    # --- what containers get ------------------------------------------------------------------------------------------
+
+    def prepare(self, request: PrepareRequest) -> PreparedDevices:
+        """Return environment, a device node and a mount for each device.
+
+        Raises:
+            DriverError: A device is not there or has failed, or the claim asks for a failure.
+            FieldError: The claim's parameters are not allowed.
+        """
+        with self._lock:
+            self._advance()
+            known = {item.device.name: item for item in self._devices if self._is_plugged(item)}
+        devices = tuple(self._prepare_one(device, known) for device in request.devices)
+        uuids = dict.fromkeys(known[device.id.device].uuid for device in request.devices)
+        env = {"CLAIMSMITH_VISIBLE_DEVICES": ",".join(uuids)}
+        return PreparedDevices(devices=devices, common=ContainerEdits(env=env, mounts=(LIBRARIES,)))
+
+    def _prepare_one(self, device: RequestedDevice, known: Mapping[str, SimulatedDevice]) -> PreparedDevice:
+        item = known.get(device.id.device)
+        if item is None:
+            raise DriverError(f"device {device.id}: found nothing, allowed a plugged device; plug it in again")
+        fault = self._condition.find_fault(item.device.name, item.card, item.fault)
+        if fault is not None and not device.admin_access:
+            raise DriverError(f"device {device.id}: found it failed ({fault[0]}), allowed a healthy one; repair it")
+        settings = decode_opaque(device, ClaimSettings)
+        if settings.prepare_error:
+            raise DriverError(f"device {device.id}: {settings.prepare_error}")
+        env = {**_device_env(device, item), **settings.env}
+        return PreparedDevice(device=device, edits=ContainerEdits(env=env, device_nodes=(_device_node(item),)))
+
+
+def _device_env(device: RequestedDevice, item: SimulatedDevice) -> dict[str, str]:
+    """Return a variable for the device and one for each amount of a share, named after the device."""
+    plain = "".join(letter if letter.isalnum() else "_" for letter in item.device.name.upper())
+    prefix = f"CLAIMSMITH_{plain}"
+    shares = {f"{prefix}_{name.upper()}": str(amount) for name, amount in device.consumed_capacity.items()}
+    return {prefix: item.uuid, **shares}
+
+
+def _device_node(item: SimulatedDevice) -> DeviceNode:
+    """Return a device file that every machine can make: it is /dev/null under another name."""
+    path = f"/dev/claimsmith/{item.device.name}"
+    return DeviceNode(
+        path=path, host_path="/dev/null", type="c", major=_NULL_MAJOR, minor=_NULL_MINOR, permissions="rw"
+    )
+
+
+def _stamp_files(paths: tuple[Path, ...]) -> tuple[tuple[int, int, int] | None, ...]:
+    """Return what changes when a file does: inode, size and time; None for a file that is not there."""
+
+    def stamp(path: Path) -> tuple[int, int, int] | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    return tuple(map(stamp, paths))

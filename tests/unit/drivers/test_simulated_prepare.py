@@ -1,0 +1,80 @@
+"""What containers get of simulated devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from claimsmith.errors import DriverError, FieldError
+from claimsmith.model.prepared import DeviceConfiguration
+from claimsmith.model.quantity import parse_quantity
+from claimsmith.testing import builders as b
+from tests.unit.drivers.paper import devices_of, driver_of
+
+
+def test_a_container_sees_its_gpu_by_name_and_uuid() -> None:
+    driver = driver_of("gpus: [{model: T4, count: 2}]")
+    uid = devices_of(driver.discover())["gpu-1"].attributes["uuid"].value
+
+    prepared = driver.prepare(b.prepare_request("gpu-1"))
+
+    assert prepared.devices[0].edits.env == {"CLAIMSMITH_GPU_1": uid}
+    assert prepared.common.env == {"CLAIMSMITH_VISIBLE_DEVICES": uid}
+    assert [item.path for item in prepared.devices[0].edits.device_nodes] == ["/dev/claimsmith/gpu-1"]
+    assert len(prepared.common.mounts) == 1
+
+
+def test_a_share_tells_its_amounts() -> None:
+    driver = driver_of("nics: [{bandwidth: 40G}]")
+    share = replace(b.requested("nic-0", share="s1"), consumed_capacity={"bandwidth": parse_quantity("2G")})
+
+    prepared = driver.prepare(b.prepare_request(share))
+
+    assert prepared.devices[0].edits.env == {"CLAIMSMITH_NIC_0": "eth0", "CLAIMSMITH_NIC_0_BANDWIDTH": "2G"}
+
+
+def test_preparing_again_gives_an_equal_answer() -> None:
+    driver = driver_of("gpus: [{model: T4}]")
+    asked = b.prepare_request("gpu-0")
+
+    assert driver.prepare(asked) == driver.prepare(asked)
+
+
+def test_parameters_of_the_claim_reach_the_container() -> None:
+    config = DeviceConfiguration(source="FromClaim", parameters={"env": {"MODE": "fast"}})
+    asked = replace(b.requested("gpu-0"), configs=(config,))
+
+    prepared = driver_of("gpus: [{model: T4}]").prepare(b.prepare_request(asked))
+
+    assert prepared.devices[0].edits.env["MODE"] == "fast"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "words"),
+    [({"prepareError": "no luck"}, DriverError, "no luck"), ({"envs": {}}, FieldError, "write env")],
+)
+def test_parameters_may_fail_a_claim(parameters: object, error: type[Exception], words: str) -> None:
+    config = DeviceConfiguration(source="FromClaim", parameters=parameters)
+    asked = replace(b.requested("gpu-0"), configs=(config,))
+
+    with pytest.raises(error, match=words):
+        driver_of("gpus: [{model: T4}]").prepare(b.prepare_request(asked))
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    with pytest.raises(DriverError, match=r"gpu\.example\.test/node-a/gpu-7: found nothing"):
+        driver_of("gpus: [{model: T4}]").prepare(b.prepare_request("gpu-7"))
+
+
+def test_a_failed_device_is_not_prepared_but_for_an_administrator() -> None:
+    driver = driver_of("gpus: [{model: T4, fault: xid-79}]")
+    admin = replace(b.requested("gpu-0"), admin_access=True)
+
+    assert driver.prepare(b.prepare_request(admin)).devices
+    with pytest.raises(DriverError, match=r"gpu-0: found it failed \(xid-79\)"):
+        driver.prepare(b.prepare_request("gpu-0"))
+
+
+def test_unpreparing_an_unknown_claim_is_fine() -> None:
+    driver_of("gpus: [{model: T4}]").unprepare(b.claim_key("never"))
