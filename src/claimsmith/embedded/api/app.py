@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from claimsmith.embedded.api.discovery import SERVER_VERSION, find_discovery
@@ -22,10 +21,11 @@ from claimsmith.embedded.api.routes import find_target
 from claimsmith.embedded.api.verbs import Verbs
 from claimsmith.embedded.store_faults import internal_error
 from claimsmith.errors import RequestError
+from claimsmith.telemetry import get_logger
 
 __all__ = ["ApiApp"]
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger("embedded.api")
 _HEALTH: Final = ("healthz", "livez", "readyz")
 
 

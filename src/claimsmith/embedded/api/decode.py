@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from claimsmith.api.schema import MAX_DEPTH, SchemaIssue, check_object, prune_object
+from claimsmith.embedded.api.protobuf import PROTOBUF_TYPE, decode_protobuf
 from claimsmith.embedded.api.served import ServedKind
 from claimsmith.embedded.store_faults import bad_request
 from claimsmith.embedded.store_records import JsonObject
@@ -65,6 +66,8 @@ def decode_body(body: bytes, content_type: str) -> Any:
     media = content_type.split(";", 1)[0].strip().lower() or _JSON
     if media.endswith("json") or media == "*/*":
         return _decode_json(body)
+    if media == PROTOBUF_TYPE:
+        return decode_protobuf(body)
     if media in _YAML or media.endswith("+yaml"):
         return _decode_yaml(body)
     allowed = f"{_JSON}, {_YAML[0]}"

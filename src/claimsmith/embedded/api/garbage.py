@@ -6,7 +6,6 @@ Source: k8s.io/kubernetes v1.37.2 pkg/controller/garbagecollector, pkg/controlle
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -17,10 +16,11 @@ from claimsmith.embedded.api.served import SERVED, get_kind, get_served
 from claimsmith.embedded.store_changes import WriteOptions
 from claimsmith.embedded.store_records import DELETED, JsonObject, Record, StoreEvent
 from claimsmith.errors import ClaimsmithError, RequestError
+from claimsmith.telemetry import get_logger
 
 __all__ = ["GarbageCollector"]
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger("embedded.api")
 _NAMESPACES: Final = get_kind(NAMESPACE)
 _NAMESPACED: Final = tuple(served for served in SERVED if served.kind.namespaced and served.kind.is_listable)
 
