@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from claimsmith.api.kinds import (
+    KINDS,
+    POD,
+    RESOURCE_CLAIM,
+    Kind,
+    find_kind,
+    find_kind_of,
+    find_list_kind,
+    find_resource,
+    get_kind_of,
+    iter_group_versions,
+    split_api_version,
+)
+from claimsmith.errors import InputError
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_every_kind_is_found_by_name_and_by_url_and_has_its_wire_type(kind: Kind) -> None:
+    assert find_kind(kind.api_version, kind.kind) is kind
+    assert find_resource(kind.group, kind.version, kind.plural) is kind
+    assert kind.wire_type.__name__ == kind.kind
+    assert not kind.is_listable or kind.wire_list_type.__name__ == kind.list_kind
+
+
+def test_lists_are_found_by_their_own_kind() -> None:
+    assert find_list_kind("resource.k8s.io/v1", "ResourceClaimList") is RESOURCE_CLAIM
+    assert find_list_kind("v1", "BindingList") is None
+
+
+def test_the_kind_of_an_object_is_read_from_it() -> None:
+    assert find_kind_of({"apiVersion": "v1", "kind": "Pod"}) is POD
+    assert find_kind_of({"apiVersion": 1, "kind": []}) is None
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        ({"kind": "Pod"}, "x: found no apiVersion"),
+        ({"apiVersion": "v1"}, "x: found no kind"),
+        ({"apiVersion": "v1", "kind": "Deployment"}, "x: found v1 Deployment, allowed are the kinds"),
+        (
+            {"apiVersion": "v1", "kind": "resourceclaim"},
+            "write apiVersion: resource.k8s.io/v1, kind: ResourceClaim",
+        ),
+    ],
+)
+def test_an_unknown_kind_is_named_with_what_is_allowed(obj: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        get_kind_of(obj, source="x")
+
+
+def test_api_versions_are_split_and_joined() -> None:
+    assert split_api_version("resource.k8s.io/v1") == ("resource.k8s.io", "v1")
+    assert split_api_version("v1") == ("", "v1")
+    assert ("", "v1") in set(iter_group_versions())
+
+
+def test_looking_up_names_imports_no_wire_module() -> None:
+    code = (
+        "import sys, claimsmith.api.kinds; print(any(name.startswith('claimsmith.api.wire') for name in sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout == "False\n"
