@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,7 +13,7 @@ from claimsmith.api.schema import check_object, prune_object
 from claimsmith.api.wire.base import Wire
 from claimsmith.errors import FieldError, InputError, ManifestError
 
-__all__ = ["Source", "convert", "decode_wire", "to_json_value"]
+__all__ = ["Source", "TypeMeta", "check_kind", "convert", "decode_wire", "find_type_meta", "to_json_value"]
 
 Source: TypeAlias = Mapping[str, Any] | bytes | str | Wire
 """What a converter reads: decoded JSON, JSON text, or the wire type itself."""
@@ -90,9 +90,9 @@ def convert(
         FieldError: A field holds what is not allowed.
         ManifestError: The text is no JSON.
     """
-    wire = decode_wire(obj, wire_type, source=source)
     if api_version:
-        _check_kind(wire, wire_type.__name__, api_version, source)
+        check_kind(obj, wire_type.__name__, api_version, source=source)
+    wire = decode_wire(obj, wire_type, source=source)
     try:
         return build(wire)
     except FieldError as error:
@@ -105,9 +105,39 @@ def convert(
         raise
 
 
-def _check_kind(wire: Any, kind: str, api_version: str, source: str) -> None:
-    """Refuse an object of another kind or version."""
-    for path, found, allowed in (("kind", wire.kind, kind), ("apiVersion", wire.api_version, api_version)):
+class TypeMeta(msgspec.Struct, gc=False, rename="camel"):
+    """The two fields that say how to read the rest."""
+
+    api_version: str | None = None
+    kind: str | None = None
+
+
+_TYPE_META_DECODER: Final = msgspec.json.Decoder(TypeMeta)
+
+
+def find_type_meta(obj: Source) -> TypeMeta:
+    """Return kind and version of an object; empty when they are absent or unreadable, which its decoder will say."""
+    if isinstance(obj, Mapping):
+        api_version, kind = obj.get("apiVersion"), obj.get("kind")
+        return TypeMeta(
+            api_version=None if api_version is None else str(api_version), kind=None if kind is None else str(kind)
+        )
+    if isinstance(obj, (bytes, str)):
+        try:
+            return _TYPE_META_DECODER.decode(obj)
+        except (msgspec.DecodeError, RecursionError):
+            return TypeMeta()
+    return TypeMeta(api_version=getattr(obj, "api_version", None), kind=getattr(obj, "kind", None))
+
+
+def check_kind(obj: Source, kind: str, api_version: str, *, source: str = "") -> None:
+    """Refuse an object of another kind or version; one that names neither passes.
+
+    Raises:
+        FieldError: `kind` or `apiVersion` says something else.
+    """
+    meta = find_type_meta(obj)
+    for path, found, allowed in (("kind", meta.kind, kind), ("apiVersion", meta.api_version, api_version)):
         if found is not None and found != allowed:
             raise FieldError(
                 path, found, allowed=allowed, hint=f"give an object of {api_version} {kind}", source=source

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
-
-import msgspec
+from typing import Any, Final
 
 from claimsmith.api import resource_v1_claims as v1_claims
 from claimsmith.api import resource_v1_slices as v1_slices
-from claimsmith.api.decode import Source, convert, to_json_value
+from claimsmith.api.decode import Source, convert, find_type_meta, to_json_value
 from claimsmith.api.wire import resource_claim, resource_class, resource_slice
 from claimsmith.api.wire.base import Wire
 from claimsmith.errors import FieldError
@@ -52,8 +50,6 @@ __all__ = [
 API_VERSION: Final = v1_slices.API_VERSION
 """The version that is written, and meant when an object names none."""
 
-_V = TypeVar("_V")
-
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
@@ -77,33 +73,13 @@ VERSIONS: Final[Mapping[str, Mapping[str, _Reader]]] = {
 
 def _parse(obj: Source, kind: str, source: str) -> Any:
     """Read an object of any served version."""
-    api_version = obj.get("apiVersion") if isinstance(obj, Mapping) else getattr(obj, "api_version", None)
-    if isinstance(obj, (bytes, str)):
-        api_version = _peek_api_version(obj)
-    readers = VERSIONS.get(api_version or API_VERSION, {}) if isinstance(api_version, (str, type(None))) else {}
-    reader = readers.get(kind)
+    api_version = find_type_meta(obj).api_version or API_VERSION
+    reader = VERSIONS.get(api_version, {}).get(kind)
     if reader is None:
         served = ", ".join(version for version in VERSIONS if kind in VERSIONS[version])
         hint = f"write the object as {served}"
         raise FieldError("apiVersion", api_version, allowed=served, hint=hint, source=source)
-    return convert(obj, reader.wire_type, reader.build, source=source, api_version=api_version or API_VERSION)
-
-
-class _TypeMeta(msgspec.Struct, gc=False, rename="camel"):
-    """The one field that says how to read the rest."""
-
-    api_version: str | None = None
-
-
-_TYPE_META_DECODER: Final = msgspec.json.Decoder(_TypeMeta)
-
-
-def _peek_api_version(text: bytes | str) -> str | None:
-    """Return `apiVersion` of JSON text; None when it is absent or the text is broken, which its decoder will say."""
-    try:
-        return _TYPE_META_DECODER.decode(text).api_version
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    return convert(obj, reader.wire_type, reader.build, source=source, api_version=api_version)
 
 
 def parse_resource_slice(obj: Source, *, source: str = "") -> ResourceSlice:

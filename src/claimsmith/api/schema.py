@@ -214,7 +214,7 @@ def _unknown_issue(key: object, fields: Mapping[str, WireField], where: _Path) -
         hint = "remove it"
     allowed = ", ".join(fields) if len(fields) <= 16 else f"the {len(fields)} fields of this type"
     path = render_path((where, name[:80]))
-    return SchemaIssue(kind="unknown", path=path, found="an unknown field", allowed=allowed, hint=hint)
+    return SchemaIssue(kind="unknown", path=path, found=name, allowed=allowed, hint=hint)
 
 
 def find_nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str | None:
