@@ -1,0 +1,218 @@
+"""Prepares and unprepares the claims of pods: each claim once, however many pods of the node use it.
+
+Source: pkg/kubelet/cm/dra/manager.go of kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from claimsmith.embedded.kubelet.claims import ClaimReader, UsableClaim, read_usable_claim
+from claimsmith.embedded.kubelet.plugins import ClaimCall, DraPlugin, DraPlugins, PreparedDevice
+from claimsmith.embedded.kubelet.views import ContainerView, PodView
+from claimsmith.errors import PodStartError
+from claimsmith.telemetry import get_logger, log_event
+
+__all__ = ["CHECKPOINT_FILE", "ClaimState", "PodClaims"]
+
+CHECKPOINT_FILE: Final = "dra_manager_state"
+"""Name of the file in the kubelet's state folder, as that of a real kubelet."""
+
+_log = get_logger("embedded.kubelet")
+_Key = tuple[str, str]
+
+
+class ClaimState(msgspec.Struct):
+    """What the kubelet remembers of one claim; the file has a list of them.
+
+    Args:
+        pods: uids of the pods that use it.
+        undo: Drivers that must unprepare it.
+        devices: Prepared devices by driver.
+        prepared: Not kept over restarts: after one, drivers are asked again.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    pods: set[str] = msgspec.field(default_factory=set)
+    undo: tuple[str, ...] = ()
+    devices: dict[str, tuple[PreparedDevice, ...]] = msgspec.field(default_factory=dict)
+    prepared: bool = False
+    unpreparing: bool = False
+
+    @property
+    def call(self) -> ClaimCall:
+        """The claim as a driver is told of it."""
+        return ClaimCall(namespace=self.namespace, name=self.name, uid=self.uid)
+
+    def cdi_ids(self, request: str) -> list[str]:
+        """Return the CDI ids of the devices for a request; empty: for all."""
+        return [
+            cdi_id
+            for devices in self.devices.values()
+            for device in devices
+            if not request or not device.requests or request in device.requests
+            for cdi_id in device.cdi_ids
+        ]
+
+
+class PodClaims:
+    """The claims that are prepared on one node.
+
+    Args:
+        plugins: The drivers.
+        reader: Reads claims.
+        file: Where it is kept which claims which pods use.
+    """
+
+    def __init__(self, plugins: DraPlugins, reader: ClaimReader, file: Path) -> None:
+        self._plugins, self._reader, self._file = plugins, reader, file
+        self._states: dict[_Key, ClaimState] = {}
+
+    def load(self) -> None:
+        """Read the file; a damaged one counts as empty, since drivers keep their own."""
+        try:
+            states = msgspec.json.decode(self._file.read_bytes(), type=list[ClaimState])
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            log_event(_log, logging.WARNING, "The kubelet's claims can't be read", file=self._file, reason=error)
+            return
+        for state in states:
+            state.prepared = state.unpreparing = False
+            self._states[state.namespace, state.name] = state
+
+    def states(self) -> tuple[ClaimState, ...]:
+        """Return all claims that some pod uses."""
+        return tuple(self._states.values())
+
+    def pods(self) -> set[str]:
+        """Return the uids of all pods that use a claim."""
+        return {uid for state in self._states.values() for uid in state.pods}
+
+    async def prepare(self, pod: PodView) -> Mapping[str, list[str]]:
+        """Prepare what is not prepared yet of a pod's claims; return CDI ids by container.
+
+        Raises:
+            PodStartError: A claim can't be used, a driver is not registered, or it failed.
+        """
+        usable = await self._read_claims(pod)
+        if not usable:
+            return {}
+        for claim in usable.values():
+            for driver in claim.drivers:
+                self._plugins.get_plugin(driver)
+        batches = self._take(pod, usable)
+        for plugin, calls in batches.items():
+            prepared = await plugin.prepare(calls)
+            for call in calls:
+                state = self._states[call.namespace, call.name]
+                state.devices[plugin.driver] = prepared[call.uid]
+        for claim in usable.values():
+            self._states[claim.call.namespace, claim.call.name].prepared = True
+        self._save()
+        return self._ids_of(pod, usable)
+
+    async def unprepare(self, pod_uid: str) -> None:
+        """Give up what a pod uses; claims that no other pod uses are unprepared. May be repeated.
+
+        Raises:
+            PodStartError: A driver is not registered, or failed.
+        """
+        batches: dict[str, list[ClaimCall]] = {}
+        used, last = [state for state in self._states.values() if pod_uid in state.pods], []
+        for state in used:
+            if len(state.pods) > 1:
+                state.pods.discard(pod_uid)
+                continue
+            state.unpreparing = True
+            last.append(state)
+            for driver in state.undo:
+                batches.setdefault(driver, []).append(state.call)
+        for driver, claims in batches.items():
+            await self._plugins.get_plugin(driver).unprepare(claims)
+        for state in last:
+            if self._states.get((state.namespace, state.name)) is state:
+                del self._states[state.namespace, state.name]
+        if used:
+            self._save()
+
+    async def _read_claims(self, pod: PodView) -> dict[str, UsableClaim]:
+        """Return the claims of a pod by the names that its containers use."""
+        usable = {}
+        for claim in pod.claims:
+            if not claim.made:
+                raise _failed(f"pod {pod}: ResourceClaim not created yet for pod claim {claim.pod_name}")
+            if claim.claim_name is not None:
+                usable[claim.pod_name] = await read_usable_claim(
+                    self._reader, pod, claim.claim_name, from_template=claim.from_template
+                )
+        return usable
+
+    def _take(self, pod: PodView, usable: Mapping[str, UsableClaim]) -> dict[DraPlugin, list[ClaimCall]]:
+        """Note that a pod uses claims, on disk too, and return what each plugin must prepare."""
+        for claim in usable.values():
+            self._check_free(claim.call)
+        batches: dict[DraPlugin, list[ClaimCall]] = {}
+        for claim in usable.values():
+            call = claim.call
+            state = self._states.setdefault(
+                (call.namespace, call.name), ClaimState(namespace=call.namespace, name=call.name, uid=call.uid)
+            )
+            state.pods.add(pod.uid)
+            state.undo = claim.undo
+            if not state.prepared:
+                for driver in claim.drivers:
+                    calls = batches.setdefault(self._plugins.get_plugin(driver), [])
+                    if call not in calls:
+                        calls.append(call)
+        self._save()
+        return batches
+
+    def _check_free(self, call: ClaimCall) -> None:
+        state = self._states.get((call.namespace, call.name))
+        if state is None:
+            return
+        if state.uid != call.uid:
+            raise _failed(
+                f"old ResourceClaim with same name {call.name} and different UID {state.uid} still exists "
+                "(previous pod force-deleted?!)"
+            )
+        if state.unpreparing:
+            raise _failed(f"ResourceClaim {call.name} is being unprepared")
+
+    def _ids_of(self, pod: PodView, usable: Mapping[str, UsableClaim]) -> dict[str, list[str]]:
+        return {
+            container.name: self._container_ids(pod, container, usable)
+            for container in (*pod.init_containers, *pod.containers)
+        }
+
+    def _container_ids(self, pod: PodView, container: ContainerView, usable: Mapping[str, UsableClaim]) -> list[str]:
+        """Return the CDI ids of a container, each once: of the claims it names, and of its extended resources."""
+        wanted = [(name, request) for name, request in container.claims if name in usable]
+        wanted += [
+            ("", request)
+            for name, resource, request in pod.extended
+            if name == container.name and resource in container.extended and "" in usable
+        ]
+        ids = []
+        for name, request in wanted:
+            call = usable[name].call
+            ids.extend(self._states[call.namespace, call.name].cdi_ids(request))
+        return list(dict.fromkeys(ids))
+
+    def _save(self) -> None:
+        """Write the file; not flushed to the disk, since an embedded node ends with its machine."""
+        hidden = self._file.with_name(f".{self._file.name}")
+        hidden.write_bytes(msgspec.json.encode(list(self._states.values())))
+        hidden.replace(self._file)
+
+
+def _failed(message: str) -> PodStartError:
+    return PodStartError(f"prepare dynamic resources: {message}", reason="FailedPrepareDynamicResources")

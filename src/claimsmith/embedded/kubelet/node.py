@@ -1,0 +1,254 @@
+"""One embedded node: its Node object, its plugins and its pods."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from claimsmith.api.kinds import NODE, RESOURCE_SLICE, Kind
+from claimsmith.embedded.kubelet.addresses import PodAddresses
+from claimsmith.embedded.kubelet.cdi_registry import CdiRegistry
+from claimsmith.embedded.kubelet.claims import ClaimReader
+from claimsmith.embedded.kubelet.clock import Clock
+from claimsmith.embedded.kubelet.containers import ContainerRuntime
+from claimsmith.embedded.kubelet.dra import CHECKPOINT_FILE, PodClaims
+from claimsmith.embedded.kubelet.logs import ContainerLogs
+from claimsmith.embedded.kubelet.plugins import DraPlugins
+from claimsmith.embedded.kubelet.pods import PodClient, PodEvents, PodWorkers
+from claimsmith.embedded.kubelet.sources import PodSource
+from claimsmith.embedded.kubelet.status import format_time
+from claimsmith.embedded.kubelet.views import view_pod
+from claimsmith.embedded.kubelet.watcher import PluginWatcher
+from claimsmith.errors import AlreadyExistsError, ApiError, NotFoundError
+from claimsmith.kube.client import ObjectList
+from claimsmith.kubelet.paths import NodePaths
+from claimsmith.kubelet.services import DRA_PLUGIN_TYPE
+from claimsmith.telemetry import get_logger, log_event
+
+__all__ = ["ClusterServices", "EmbeddedKubelet", "KubeletClient", "NodeConfig"]
+
+_log = get_logger("embedded.kubelet")
+_VERSION: Final = "v1.37.2"
+_PERIOD_S: Final = 0.5
+_LOST_S: Final = 30.0
+"""How long a driver may be out of reach before its slices are removed. Source: kubelet v1.37.2 cm/dra."""
+
+
+class KubeletClient(PodClient, Protocol):
+    """What a kubelet needs of a client."""
+
+    async def create(self, kind: Kind, obj: Mapping[str, Any], *, namespace: str = "") -> dict[str, Any]:
+        """Create an object."""
+        ...
+
+    async def list(self, kind: Kind, *, field_selector: str = "") -> ObjectList:
+        """Return all objects."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """What a node is.
+
+    Args:
+        capacity: Amounts by resource, as the API writes them.
+        pod_cidr: Range of the addresses of its pods.
+        host_ip: Its own address.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=lambda: {"cpu": "16", "memory": "64Gi", "pods": "110"})
+    pod_cidr: str = "10.244.0.0/24"
+    host_ip: str = "10.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterServices:
+    """What all kubelets of a process share.
+
+    Args:
+        pods: Tells of pods.
+        claims: Reads claims.
+        events: Takes events about pods.
+        logs: Takes the output of containers.
+    """
+
+    pods: PodSource
+    claims: ClaimReader
+    events: PodEvents
+    logs: ContainerLogs
+    clock: Clock = field(default_factory=Clock)
+
+
+class EmbeddedKubelet:
+    """The kubelet of one embedded node; `run` is its life.
+
+    Args:
+        config: What the node is.
+        paths: Its folders; plugins must use the same.
+        client: Access to the API server.
+        services: What it shares with other kubelets.
+    """
+
+    def __init__(
+        self, config: NodeConfig, *, paths: NodePaths, client: KubeletClient, services: ClusterServices
+    ) -> None:
+        self.config, self._paths, self._client, self._services = config, paths, client, services
+        self._clock = services.clock
+        self.plugins = DraPlugins()
+        """The DRA drivers that are registered."""
+        self.claims = PodClaims(self.plugins, services.claims, paths.state / CHECKPOINT_FILE)
+        """The claims that are prepared for pods."""
+        self._watcher = PluginWatcher(paths.plugins_registry, {DRA_PLUGIN_TYPE: self.plugins}, clock=self._clock)
+        self._group: asyncio.TaskGroup | None = None
+        self._workers = PodWorkers(
+            claims=self.claims,
+            runtime=ContainerRuntime(registry=CdiRegistry(paths.cdi), logs=services.logs),
+            client=client,
+            events=services.events,
+            clock=self._clock,
+            addresses=PodAddresses(config.pod_cidr),
+            host_ip=config.host_ip,
+            spawn=self._spawn,
+        )
+        self._lost_since_s: dict[str, float] = {}
+        self._ready = asyncio.Event()
+
+    async def wait_ready(self) -> None:
+        """Return once the node is in the API server and plugins can register."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Register the node and run its pods until cancelled; pods and their claims stay as they are.
+
+        Raises:
+            ApiError: The node can't be registered.
+            ConfigError: A folder can't be made.
+        """
+        self._paths.make()
+        self.claims.load()
+        await self._register_node()
+        await self._wipe_slices("")
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                self._services.pods.attach(self.config.name, self._take_pod)
+                self._spawn(self._drop_leftovers(), "leftovers")
+                self._ready.set()
+                await self._watch_plugins()
+        finally:
+            self._group = None
+            self._ready.clear()
+            self._services.pods.detach(self.config.name)
+            await self.plugins.close()
+
+    async def sync_plugins(self) -> None:
+        """Look for plugins that came or went, now."""
+        await self._watcher.sync()
+
+    async def _watch_plugins(self) -> None:
+        while True:
+            await self._watcher.sync()
+            await self._wipe_lost_drivers()
+            await self._clock.sleep(_PERIOD_S)
+
+    async def _drop_leftovers(self) -> None:
+        await self._services.pods.wait_synced()
+        await self._workers.drop_leftovers()
+
+    def _spawn(self, work: Awaitable[None], name: str) -> None:
+        async def run() -> None:
+            await work
+
+        if self._group is not None:
+            self._group.create_task(run(), name=f"{self.config.name}: {name}")
+
+    def _take_pod(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+        if new is not None:
+            self._workers.update(view_pod(new))
+        elif old is not None:
+            self._workers.remove(str((old.get("metadata") or {}).get("uid") or ""))
+
+    async def _register_node(self) -> None:
+        """Create the Node object, or bring an old one up to date; amounts that others have set stay."""
+        name, now = self.config.name, format_time(self._clock.now_s())
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            **self.config.labels,
+        }
+        node: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"podCIDR": self.config.pod_cidr, "podCIDRs": [self.config.pod_cidr]},
+        }
+        try:
+            await self._client.create(NODE, node)
+        except AlreadyExistsError:
+            await self._client.patch(NODE, name, {"metadata": {"labels": labels}})
+        await self._client.patch(NODE, name, {"status": self._status(now)}, subresource="status")
+
+    def _status(self, now: str) -> dict[str, Any]:
+        conditions = (
+            ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+            ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+            ("PIDPressure", "False", "KubeletHasSufficientPID"),
+            ("Ready", "True", "KubeletReady"),
+        )
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+        return {
+            "capacity": dict(self.config.capacity),
+            "allocatable": dict(self.config.capacity),
+            "addresses": [
+                {"type": "InternalIP", "address": self.config.host_ip},
+                {"type": "Hostname", "address": self.config.name},
+            ],
+            "conditions": [
+                {"type": type_, "status": status, "reason": reason, "message": "embedded node", **times}
+                for type_, status, reason in conditions
+            ],
+            "nodeInfo": {
+                "kubeletVersion": _VERSION,
+                "containerRuntimeVersion": "claimsmith://embedded",
+                "operatingSystem": "linux",
+                "architecture": "amd64",
+                "osImage": "claimsmith embedded node",
+                "kernelVersion": "embedded",
+                "machineID": self.config.name,
+                "systemUUID": self.config.name,
+                "bootID": self.config.name,
+                "kubeProxyVersion": "",
+            },
+        }
+
+    async def _wipe_lost_drivers(self) -> None:
+        """Remove the slices of drivers that have been out of reach for long."""
+        now_s = self._clock.now_s()
+        for driver in self.plugins.drivers():
+            if self.plugins.is_usable(driver):
+                self._lost_since_s.pop(driver, None)
+            elif now_s - self._lost_since_s.setdefault(driver, now_s) > _LOST_S:
+                await self._wipe_slices(driver)
+                self._lost_since_s[driver] = float("inf")
+
+    async def _wipe_slices(self, driver: str) -> None:
+        """Remove the node's slices of a driver; of all drivers without one, as at each start of a kubelet."""
+        selector = f"spec.nodeName={self.config.name}" + (f",spec.driver={driver}" if driver else "")
+        try:
+            found = await self._client.list(RESOURCE_SLICE, field_selector=selector)
+            for item in found.items:
+                await self._delete_slice(str(item["metadata"]["name"]))
+        except ApiError as error:
+            log_event(_log, logging.WARNING, "Slices not removed", node=self.config.name, reason=error)
+
+    async def _delete_slice(self, name: str) -> None:
+        try:
+            await self._client.delete(RESOURCE_SLICE, name)
+        except NotFoundError:
+            return

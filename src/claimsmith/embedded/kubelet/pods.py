@@ -1,0 +1,299 @@
+"""Runs the pods of one node: prepare, start, run, stop, unprepare, report.
+
+Writes to the API server are few: one status when a pod starts, one when it ends, and one deletion when it was asked to
+go. Claims are unprepared after the containers have stopped and before the end is reported, so that nobody can free a
+device that is still in use.
+
+Source: pkg/kubelet/kubelet.go (SyncPod, SyncTerminatingPod) of kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, Protocol
+
+from claimsmith.api.kinds import POD, Kind
+from claimsmith.embedded.kubelet.addresses import PodAddresses
+from claimsmith.embedded.kubelet.clock import Clock
+from claimsmith.embedded.kubelet.containers import ContainerRuntime, find_exit_code
+from claimsmith.embedded.kubelet.dra import PodClaims
+from claimsmith.embedded.kubelet.status import ended_status, format_time, running_status, waiting_status
+from claimsmith.embedded.kubelet.views import PodView, find_run_time_s
+from claimsmith.errors import ApiError, ConflictError, NotFoundError, PodStartError
+from claimsmith.kube.backoff import Backoff
+from claimsmith.kube.client import PatchType, Preconditions
+from claimsmith.kube.events import EventType, ObjectReference
+from claimsmith.telemetry import get_logger, log_event
+
+__all__ = ["PodClient", "PodEvents", "PodWorkers"]
+
+_log = get_logger("embedded.kubelet")
+_RETRY_S: Final = 0.5
+_RETRY_MAX_S: Final = 30.0
+_CRASH_S: Final = 10.0
+_CRASH_MAX_S: Final = 300.0
+
+
+class PodClient(Protocol):
+    """What the workers need of a client."""
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        patch_type: PatchType = "merge",
+        subresource: str = "",
+    ) -> dict[str, Any]:
+        """Change parts of an object."""
+        ...
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        namespace: str = "",
+        preconditions: Preconditions | None = None,
+        grace_period_s: int | None = None,
+    ) -> dict[str, Any]:
+        """Delete an object."""
+        ...
+
+
+class PodEvents(Protocol):
+    """Takes events about pods."""
+
+    def record(self, about: ObjectReference, type: EventType, reason: str, message: str) -> None:
+        """Note that something happened to an object."""
+        ...
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One pod that is being run.
+
+    Args:
+        ending: Set when the pod must stop, because it is deleted or gone.
+        gone: Whether it no longer exists in the API server.
+    """
+
+    pod: PodView
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: bool = False
+    started_s: float = 0.0
+    restarts: int = 0
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodWorkers:
+    """The pods of one node.
+
+    Args:
+        claims: Prepares their claims.
+        runtime: Starts their containers.
+        client: Writes their status.
+        addresses: Their addresses.
+        host_ip: The node's address.
+        spawn: Runs a coroutine in the background until it ends or the kubelet stops.
+    """
+
+    claims: PodClaims
+    runtime: ContainerRuntime
+    client: PodClient
+    events: PodEvents
+    clock: Clock
+    addresses: PodAddresses
+    host_ip: str
+    spawn: Callable[[Awaitable[None], str], None]
+    _workers: dict[str, _Worker] = field(default_factory=dict, init=False)
+
+    def update(self, pod: PodView) -> None:
+        """Take a pod as it is now; a new one is run, one that is being deleted is stopped."""
+        worker = self._workers.get(pod.uid)
+        if worker is None:
+            worker = self._workers[pod.uid] = _Worker(pod)
+            if not pod.finished or pod.uid in self.claims.pods():
+                self.spawn(self._run(worker), f"pod {pod}")
+        worker.pod = pod
+        if pod.deleting:
+            worker.ending.set()
+
+    def remove(self, uid: str) -> None:
+        """Take note that a pod is gone from the API server; what still runs of it is stopped."""
+        if (worker := self._workers.pop(uid, None)) is not None:
+            worker.gone = True
+            worker.ending.set()
+            self.runtime.logs.forget(uid)
+            self.addresses.release(uid)
+
+    async def drop_leftovers(self) -> None:
+        """Unprepare what pods used that are no longer here, as after a stop of the kubelet."""
+        for uid in self.claims.pods() - set(self._workers):
+            await self._until_done(partial(self.claims.unprepare, uid), f"leftover {uid}")
+
+    async def _run(self, worker: _Worker) -> None:
+        """Run one pod to its end; a fault of ours stops this pod's worker alone."""
+        try:
+            if not worker.pod.finished and await self._start(worker):
+                await self._run_containers(worker)
+            self.runtime.stop(worker.pod)
+            await self._until_done(lambda: self.claims.unprepare(worker.pod.uid), str(worker.pod))
+            self.addresses.release(worker.pod.uid)
+            await self._report_end(worker)
+        except Exception:
+            _log.exception("The worker of pod %s failed", worker.pod)
+
+    async def _start(self, worker: _Worker) -> bool:
+        """Start a pod, however often it takes; False if it was told to end before."""
+        backoff = self._backoff()
+        while not worker.ending.is_set():
+            try:
+                await self._try_start(worker)
+                return True
+            except PodStartError as error:
+                first = backoff.failures == 0
+                await self._report_failure(worker, error, first=first)
+            await self._pause(worker, backoff.next_s())
+        return False
+
+    async def _try_start(self, worker: _Worker) -> None:
+        pod = worker.pod
+        for container in pod.containers:
+            find_run_time_s(pod, container)
+        worker.exit_code = find_exit_code(pod)
+        cdi_ids = await self.claims.prepare(pod)
+        now_s = self.clock.now_s()
+        self.runtime.start(pod, cdi_ids, now_s=now_s)
+        if pod.phase == "Running":
+            worker.started_s = _parse_time_s(pod.started_at) or now_s
+            self.addresses.take(pod.uid, known=pod.pod_ip)
+            return
+        worker.started_s = now_s
+        await self._write_running(worker)
+
+    async def _run_containers(self, worker: _Worker) -> None:
+        """Wait until the containers have ended, or must; failed ones start again if the pod says so."""
+        crashes = Backoff(initial_s=_CRASH_S, max_s=_CRASH_MAX_S, jitter=0)
+        while True:
+            await self._wait_run_time(worker)
+            if worker.ending.is_set() or worker.exit_code == 0 or worker.pod.restart_policy != "OnFailure":
+                return
+            await self._pause(worker, crashes.next_s())
+            if worker.ending.is_set():
+                return
+            worker.restarts += 1
+            worker.started_s = self.clock.now_s()
+            await self._write_running(worker)
+
+    async def _wait_run_time(self, worker: _Worker) -> None:
+        times = [find_run_time_s(worker.pod, container) for container in worker.pod.containers]
+        known = [time_s for time_s in times if time_s is not None]
+        if len(known) < len(times):
+            await worker.ending.wait()
+            return
+        await self._pause(worker, max(known, default=0.0) - (self.clock.now_s() - worker.started_s))
+
+    async def _pause(self, worker: _Worker, seconds: float) -> None:
+        """Wait, but no longer than until the pod must end."""
+        if seconds <= 0:
+            return
+        waits = {asyncio.ensure_future(self.clock.sleep(seconds)), asyncio.ensure_future(worker.ending.wait())}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _until_done(self, act: Callable[[], Awaitable[None]], what: str) -> None:
+        """Do something that plugins or the API server may refuse for a while."""
+        backoff = self._backoff()
+        while True:
+            try:
+                await act()
+                return
+            except (PodStartError, ApiError) as error:
+                log_event(_log, logging.WARNING, "The kubelet tries again", pod=what, reason=error)
+            await backoff.wait()
+
+    async def _report_failure(self, worker: _Worker, error: PodStartError, *, first: bool) -> None:
+        pod, message = worker.pod, str(error)
+        if error.reason == "FailedPrepareDynamicResources":
+            message = f"Failed to prepare dynamic resources: {message}"
+        about = ObjectReference(
+            kind=POD, name=pod.name, namespace=pod.namespace, uid=pod.uid, resource_version=pod.resource_version
+        )
+        self.events.record(about, "Warning", error.reason, message)
+        if first and pod.phase == "Pending":
+            now = format_time(self.clock.now_s())
+            status = waiting_status(pod, "ContainerCreating", "", host_ip=self.host_ip, now=now)
+            await self._write_status(worker, status)
+
+    async def _write_running(self, worker: _Worker) -> None:
+        pod = worker.pod
+        status = running_status(
+            pod,
+            pod_ip=self.addresses.take(pod.uid, known=pod.pod_ip),
+            host_ip=self.host_ip,
+            now=format_time(worker.started_s),
+            restarts={container.name: worker.restarts for container in pod.containers},
+        )
+        await self._write_status(worker, status)
+
+    async def _report_end(self, worker: _Worker) -> None:
+        """Say that a pod has ended: by deleting it if it is to go, else by its status."""
+        pod = worker.pod
+        if not worker.gone and not pod.deleting and not pod.finished:
+            started, now = format_time(worker.started_s), format_time(self.clock.now_s())
+            status = ended_status(pod, exit_code=worker.exit_code, started=started, now=now)
+            await self._write_status(worker, status)
+            if not worker.pod.deleting:
+                return
+        if not worker.gone and worker.pod.deleting:
+            await self._until_done(lambda: self._confirm_deletion(worker.pod), str(pod))
+
+    async def _confirm_deletion(self, pod: PodView) -> None:
+        try:
+            await self.client.delete(
+                POD, pod.name, namespace=pod.namespace, preconditions=Preconditions(uid=pod.uid), grace_period_s=0
+            )
+        except (NotFoundError, ConflictError):
+            return  # Gone, or another pod has its name by now.
+
+    async def _write_status(self, worker: _Worker, status: Mapping[str, Any]) -> None:
+        """Write a status until the API server has taken it, or the pod is gone."""
+        pod = worker.pod
+
+        async def write() -> None:
+            if worker.gone:
+                return
+            try:
+                await self.client.patch(
+                    POD,
+                    pod.name,
+                    {"metadata": {"uid": pod.uid}, "status": status},
+                    namespace=pod.namespace,
+                    subresource="status",
+                )
+            except (NotFoundError, ConflictError):
+                worker.ending.set()  # Gone, or another pod has its name by now.
+
+        await self._until_done(write, str(pod))
+
+    def _backoff(self) -> Backoff:
+        return Backoff(initial_s=_RETRY_S, max_s=_RETRY_MAX_S, pause=self.clock.sleep)
+
+
+def _parse_time_s(text: str) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,180 @@
+"""Watches the folder in which plugins put their registration sockets.
+
+The folder is read from time to time: a list of a few names costs less than a notification service for each of many
+nodes. A socket that was replaced under its name counts as gone and come.
+
+Source: pkg/kubelet/pluginmanager of kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import grpc
+import grpc.aio
+
+from claimsmith.embedded.kubelet.clock import Clock
+from claimsmith.errors import PluginRefusedError
+from claimsmith.kubelet import pluginregistration_v1_pb2 as messages
+from claimsmith.kubelet.services import GET_INFO, NOTIFY, Method
+from claimsmith.telemetry import get_logger, log_event
+
+__all__ = ["PluginHandler", "PluginInfo", "PluginWatcher"]
+
+_log = get_logger("embedded.kubelet")
+_PERIOD_S: Final = 0.5
+_INFO_TIMEOUT_S: Final = 1.0
+_NOTIFY_TIMEOUT_S: Final = 5.0
+_PASSES_MAX: Final = 64
+"""Longest pause between two tries to register one plugin, in passes over the folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginInfo:
+    """What a plugin says of itself."""
+
+    type: str
+    name: str
+    endpoint: str
+    services: tuple[str, ...]
+
+
+class PluginHandler(Protocol):
+    """Takes the plugins of one type."""
+
+    async def register(self, info: PluginInfo) -> None:
+        """Take a plugin.
+
+        Raises:
+            PluginRefusedError: It can't be used; the plugin is told why.
+        """
+        ...
+
+    async def deregister(self, info: PluginInfo) -> None:
+        """Drop a plugin."""
+        ...
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A socket in the folder: which file it is, and what came of it."""
+
+    inode: int
+    made_ns: int
+    info: PluginInfo | None = None
+    failures: int = 0
+    pause: int = 0
+
+
+class PluginWatcher:
+    """Registers the plugins whose sockets appear in a folder and drops those whose sockets vanish.
+
+    Args:
+        folder: The folder.
+        handlers: Who takes plugins, by their type.
+    """
+
+    def __init__(self, folder: Path, handlers: Mapping[str, PluginHandler], *, clock: Clock) -> None:
+        self._folder, self._handlers, self._clock = folder, handlers, clock
+        self._seen: dict[str, _Seen] = {}
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            await self.sync()
+            await self._clock.sleep(_PERIOD_S)
+
+    async def sync(self) -> None:
+        """Compare the folder with what is registered, once; a plugin that fails is tried again in later passes."""
+        found = _list_sockets(self._folder)
+        for name in [name for name, seen in self._seen.items() if found.get(name) != (seen.inode, seen.made_ns)]:
+            await self._drop(self._seen.pop(name))
+        for name, (inode, made_ns) in found.items():
+            self._seen.setdefault(name, _Seen(inode, made_ns))
+        waiting = [(name, seen) for name, seen in self._seen.items() if seen.info is None]
+        await asyncio.gather(*(self._try(name, seen) for name, seen in waiting))
+
+    async def _drop(self, seen: _Seen) -> None:
+        if seen.info is not None:
+            await self._handlers[seen.info.type].deregister(seen.info)
+
+    async def _try(self, name: str, seen: _Seen) -> None:
+        if seen.pause > 0:
+            seen.pause -= 1
+            return
+        try:
+            seen.info = await self._register(self._folder / name)
+        except PluginRefusedError as error:
+            seen.pause = min(2**seen.failures, _PASSES_MAX)
+            seen.failures += 1
+            log_event(_log, logging.WARNING, "Plugin not registered", socket=name, reason=error)
+
+    async def _register(self, socket: Path) -> PluginInfo:
+        async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+            answer = await _call(channel, GET_INFO, messages.InfoRequest(), _INFO_TIMEOUT_S)
+            info = PluginInfo(
+                type=answer.type,
+                name=answer.name,
+                endpoint=answer.endpoint or str(socket),
+                services=tuple(answer.supported_versions),
+            )
+            try:
+                await self._hand_over(info)
+            except PluginRefusedError as error:
+                status = messages.RegistrationStatus(plugin_registered=False, error=f"RegisterPlugin error -- {error}")
+                await _call(channel, NOTIFY, status, _NOTIFY_TIMEOUT_S)
+                raise
+            try:
+                await _call(channel, NOTIFY, messages.RegistrationStatus(plugin_registered=True), _NOTIFY_TIMEOUT_S)
+            except PluginRefusedError:
+                await self._handlers[info.type].deregister(info)
+                raise
+            return info
+
+    async def _hand_over(self, info: PluginInfo) -> None:
+        handler = self._handlers.get(info.type)
+        if handler is None:
+            raise PluginRefusedError(
+                f"plugin {info.name}: found type {info.type!r}, allowed {', '.join(self._handlers)}; correct the plugin"
+            )
+        if not info.name:
+            raise PluginRefusedError("plugin: found no name, allowed the name of a driver; correct the plugin")
+        await handler.register(info)
+
+
+async def _call(channel: grpc.aio.Channel, method: Method[Any, Any], message: Any, timeout_s: float) -> Any:
+    rpc = channel.unary_unary(
+        method.path,
+        request_serializer=method.request.SerializeToString,
+        response_deserializer=method.response.FromString,
+    )
+    try:
+        return await rpc(message, timeout=timeout_s)
+    except grpc.aio.AioRpcError as error:
+        raise PluginRefusedError(f"{method.name} failed: {error.code().name}: {error.details()}") from error
+
+
+def _list_sockets(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return inode and time of the sockets in a folder by name, without hidden ones; a missing folder is empty."""
+    found = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                try:
+                    facts = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if stat.S_ISSOCK(facts.st_mode):
+                    found[entry.name] = (facts.st_ino, facts.st_mtime_ns)
+    except OSError:
+        return {}
+    return found
