@@ -1,0 +1,158 @@
+"""Round trips and agreement of the readers on generated objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from claimsmith.api.kinds import KINDS, Kind
+from claimsmith.api.manifests import read_documents
+from claimsmith.api.resource import (
+    encode_resource_claim,
+    encode_resource_slice,
+    parse_resource_claim,
+    parse_resource_slice,
+)
+from claimsmith.api.schema import check_object, prune_object
+from claimsmith.api.shapes import Form, Shape, WireField, get_shape
+from claimsmith.api.yamltext import resolve_plain
+
+NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12)
+QUANTITIES = st.sampled_from(["0", "1", "500m", "10Gi", "1536Mi", "3e3", "1.5", "7n"])
+SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e9, 1e9) | TEXTS
+JSON = st.recursive(SCALARS, lambda child: st.lists(child, max_size=3) | st.dictionaries(TEXTS, child, max_size=3))
+
+PLAIN: dict[Form, st.SearchStrategy[Any]] = {
+    Form.STRING: TEXTS,
+    Form.TIME: st.just("2024-05-01T00:00:00Z"),
+    Form.BYTES: st.just("aGVsbG8="),
+    Form.INTEGER: st.integers(-(2**31), 2**31 - 1),
+    Form.NUMBER: st.floats(0, 1),
+    Form.BOOLEAN: st.booleans(),
+    Form.QUANTITY: QUANTITIES,
+    Form.INT_OR_STRING: st.integers(0, 65535) | NAMES,
+    Form.ANY: st.dictionaries(NAMES, JSON, max_size=2),
+}
+
+
+def values(shape: Shape, depth: int) -> st.SearchStrategy[Any]:
+    """Values that have a shape; the tree thins out with depth."""
+    if shape.form is Form.STRUCT:
+        return st.deferred(lambda: objects(shape.fields.values(), depth))
+    if shape.form is Form.LIST:
+        assert shape.items is not None
+        return st.lists(values(shape.items, depth + 1), max_size=2)
+    if shape.form is Form.MAP:
+        assert shape.items is not None
+        return st.dictionaries(NAMES, values(shape.items, depth + 1), max_size=2)
+    return PLAIN[shape.form]
+
+
+def objects(fields: Any, depth: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with some of the fields, and all that are required."""
+
+    @st.composite
+    def build(draw: st.DrawFn) -> dict[str, Any]:
+        chosen: list[WireField] = [field for field in fields if field.required or draw(st.integers(0, 1 + depth)) == 0]
+        return {field.name: draw(values(field.shape, depth + 1)) for field in chosen}
+
+    return build()
+
+
+def object_of(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects of a kind, with its name and version."""
+    fields = list(get_shape(kind.wire_type).fields.values())
+    named = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return objects(fields, 0).map(lambda obj: {**obj, **named})
+
+
+def get_kind(name: str) -> Kind:
+    """The kind of a name."""
+    return next(kind for kind in KINDS if kind.kind == name)
+
+
+ANY_OBJECT = st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(st.just(kind), object_of(kind)))
+
+
+@given(drawn=ANY_OBJECT)
+def test_an_object_of_its_shape_has_no_issues_and_the_wire_type_keeps_all_of_it(
+    drawn: tuple[Kind, dict[str, Any]],
+) -> None:
+    kind, obj = drawn
+    wire = msgspec.json.decode(msgspec.json.encode(obj), type=kind.wire_type)
+    back = msgspec.json.decode(msgspec.json.encode(wire))
+
+    assert check_object(obj, kind.wire_type) == ()
+    assert without_empty(back) == without_empty(obj)
+
+
+def without_empty(value: Any) -> Any:
+    """Required fields that are absent come back as zero, and the other way round; the rest must be equal."""
+    if isinstance(value, dict):
+        pairs = {key: without_empty(child) for key, child in value.items()}
+        return {key: child for key, child in pairs.items() if child not in ({}, [], "", None) and child != 0}
+    return [without_empty(child) for child in value] if isinstance(value, list) else value
+
+
+@given(drawn=ANY_OBJECT, junk=st.dictionaries(st.just("notAField"), JSON, min_size=1))
+def test_junk_is_found_and_pruned(drawn: tuple[Kind, dict[str, Any]], junk: dict[str, Any]) -> None:
+    kind, obj = drawn
+    issues = check_object({**obj, **junk}, kind.wire_type)
+
+    assert [(issue.kind, issue.path) for issue in issues] == [("unknown", "notAField")]
+    assert "notAField" not in prune_object({**obj, **junk}, kind.wire_type)
+
+
+@given(obj=object_of(get_kind("ResourceSlice")))
+@settings(deadline=None)
+def test_slices_survive_the_way_to_json_and_back(obj: dict[str, Any]) -> None:
+    value = parse_resource_slice(obj)
+
+    assert parse_resource_slice(json.dumps(encode_resource_slice(value))) == value
+
+
+@given(obj=object_of(get_kind("ResourceClaim")))
+@settings(deadline=None)
+def test_claims_survive_the_way_to_json_and_back(obj: dict[str, Any]) -> None:
+    value = parse_resource_claim(obj)
+
+    assert parse_resource_claim(json.dumps(encode_resource_claim(value))) == value
+
+
+@given(value=st.dictionaries(TEXTS, JSON, max_size=3) | st.lists(JSON, max_size=3))
+def test_json_and_yaml_readers_agree(value: Any) -> None:
+    (from_json,) = read_documents(json.dumps(value), source="j")
+    text = yaml.safe_dump(value, default_style='"', allow_unicode=True)
+    (from_quoted_yaml,) = read_documents(text, source="y")
+
+    assert from_json.value == value
+    assert from_quoted_yaml.value == plain_numbers(value)
+
+
+def plain_numbers(value: Any) -> Any:
+    """What the way through tagged YAML scalars leaves of JSON: a float without fraction is a whole number."""
+    if isinstance(value, dict):
+        return {key: plain_numbers(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [plain_numbers(child) for child in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@given(number=st.integers(-(2**63), 2**63 - 1))
+def test_whole_numbers_are_read_in_every_base(number: int) -> None:
+    sign, size = ("-", -number) if number < 0 else ("", number)
+
+    assert [resolve_plain(f"{sign}{text}") for text in (str(size), hex(size), bin(size), oct(size))] == [number] * 4
+
+
+@given(value=JSON, wire=st.sampled_from(KINDS))
+def test_any_json_is_checked_without_an_exception(value: Any, wire: Kind) -> None:
+    issues = check_object(value, wire.wire_type)
+
+    assert isinstance(value, dict) or value is None or issues[0].allowed == "an object"
