@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -26,6 +26,14 @@ __all__ = ["Binder"]
 
 _LOOKS_MAX: Final = 5
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A claim that this attempt wrote to; `is_ours` when it allocated it, so that it may deallocate it."""
+
+    claim: ResourceClaim
+    is_ours: bool
 
 
 class Binder:
@@ -55,7 +63,7 @@ class Binder:
             ConflictError: Somebody else changed what the decision was made on.
             ApiError: The API server refused or could not be reached.
         """
-        written: list[ResourceClaim] = []
+        written: dict[ClaimRef, _Written] = {}
         try:
             await self._write_claims(pod, placed, written)
             await self._bind_pod(pod, placed.node)
@@ -66,23 +74,23 @@ class Binder:
             raise
         self._cache.finish(pod)
 
-    async def _write_claims(self, pod: Pod, placed: Placed, written: list[ResourceClaim]) -> None:
+    async def _write_claims(self, pod: Pod, placed: Placed, written: dict[ClaimRef, _Written]) -> None:
         consumer, special = consumer_of(pod), ""
         for claim, allocation in placed.allocated:
             target = claim
             if claim.metadata.name == SPECIAL_NAME:
                 target = await self._claims.create(claim)
                 special = target.metadata.name
-                written.append(target)
+                written[target.ref] = _Written(target, is_ours=True)
             stored = await self._claims.allocate(target, allocation, consumer)
-            written.append(stored)
+            written[stored.ref] = _Written(stored, is_ours=True)
             self._cache.confirm_claim(stored, decided_as=_decide(pod, claim, allocation).ref)
         for claim in placed.reserved:
             await self._reserve(pod, claim, written)
         if special or (placed.mappings and not pod.extended_claim_name):
             await self._pods.set_extended_claim(pod, special or _special_of(placed, pod), placed.mappings)
 
-    async def _reserve(self, pod: Pod, claim: ResourceClaim, written: list[ResourceClaim]) -> None:
+    async def _reserve(self, pod: Pod, claim: ResourceClaim, written: dict[ClaimRef, _Written]) -> None:
         """Reserve an allocated claim; pods that share it take their turns, so that they don't conflict."""
         if is_reserved_for(claim, pod.uid):
             return
@@ -91,7 +99,7 @@ class Binder:
             current = self._cache.claims.find(claim.ref)
             known = current if current is not None and current.uid == claim.uid else claim
             stored = await self._claims.reserve(known, consumer_of(pod))
-            written.append(stored)
+            written[stored.ref] = _Written(stored, is_ours=False)
             self._cache.confirm_claim(stored)
 
     async def _bind_pod(self, pod: Pod, node: str) -> None:
@@ -113,18 +121,19 @@ class Binder:
                 await asyncio.sleep(0.2 * 2**look)
         return None
 
-    async def _take_back(self, pod: Pod, written: list[ResourceClaim]) -> None:
+    async def _take_back(self, pod: Pod, written: dict[ClaimRef, _Written]) -> None:
         """Release what this attempt reserved; claims that it allocated are free again, one that it made is deleted."""
-        latest = {claim.ref: claim for claim in written}
-        for claim in latest.values():
+        for ref, entry in written.items():
+            claim = entry.claim
             try:
-                self._cache.confirm_claim(await self._claims.release(claim, {pod.uid}))
+                freed = await self._claims.release(claim, {pod.uid}, keep_allocation=not entry.is_ours)
+                self._cache.confirm_claim(freed)
                 if is_extended_claim(claim, pod):
                     await self._claims.delete(claim)
             except NotFoundError:
                 self._cache.claims.lose(claim)
             except ApiError as error:
-                _log.warning("claim %s stays reserved for pod %s: %s", claim.ref, pod.ref, error)
+                _log.warning("claim %s stays reserved for pod %s: %s", ref, pod.ref, error)
 
 
 def _decide(pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
