@@ -157,6 +157,25 @@ class Attempt:
             states[position].pop()
         self._discharge(taken)
 
+    def admits(self, candidate: Candidate, plan: RequestPlan) -> bool:
+        """Tell whether the device could be taken now, as far as use, capacity, counters and constraints say."""
+        record = candidate.record
+        if candidate.poison is not None or self.is_used(candidate, plan):
+            return False
+        shared = record in self.shares
+        if shared and not self._fits_capacity(candidate):
+            return False
+        if candidate.charges and not (candidate.shareable and shared):
+            left, spent = self._find_counters(candidate.view).left, self.spent.get(candidate.view, {})
+            if any(spent.get(counter, 0) + nanos > left[counter] for counter, nanos in record.consumption):
+                return False
+        claim, states = self._plan.claims[plan.claim], self._constraints[plan.claim]
+        for position in plan.constraints:
+            value = self.find_value(record, plan, claim.constraints[position].attribute)
+            if not isinstance(value, AttributeValue) or not states[position].accepts(value):
+                return False
+        return True
+
     def find_value(self, record: DeviceRecord, plan: RequestPlan, attribute: str) -> AttributeValue | CelError | None:
         """Return a device's value of an attribute that a constraint of the request names."""
         expression = plan.derived.get(attribute, "")

@@ -73,6 +73,13 @@ class Match:
         self._stack.append(current if len(common) == len(current.values) else AttributeValue(value.kind, common))
         return True
 
+    def accepts(self, value: AttributeValue) -> bool:
+        """Tell whether a device with the value could be added now."""
+        if not self._stack:
+            return True
+        current = self._stack[-1]
+        return bool(value.kind) and value.kind == current.kind and not current.values.isdisjoint(value.values)
+
     def pop(self) -> None:
         """Take back the last value that was added."""
         self._stack.pop()
@@ -92,13 +99,16 @@ class Distinct:
 
     def push(self, value: AttributeValue) -> bool:
         """Add a device's value; False, and nothing added, when an earlier device has it."""
-        if self._values and not value.kind:
+        if not self.accepts(value):
             return False
-        for earlier in self._values:
-            if earlier.kind == value.kind and earlier.values & value.values:
-                return False
         self._values.append(value)
         return True
+
+    def accepts(self, value: AttributeValue) -> bool:
+        """Tell whether a device with the value could be added now."""
+        if self._values and not value.kind:
+            return False
+        return not any(earlier.kind == value.kind and earlier.values & value.values for earlier in self._values)
 
     def pop(self) -> None:
         """Take back the last value that was added."""

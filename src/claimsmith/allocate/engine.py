@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final
 
 from claimsmith.allocate.attempt import Attempt, Fatal, Taken
+from claimsmith.allocate.lookahead import Lookahead
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.screening import Candidate, Screened
 from claimsmith.allocate.symmetry import Symmetry
@@ -24,6 +25,8 @@ STOP_INTERVAL: Final = 64
 """Steps between two looks at `should_stop`."""
 PATIENCE: Final = 32
 """Failures after which the search looks for symmetry and remembers failed states."""
+STRIDE_MAX: Final = 512
+"""Fruitless counts after which the search counts ahead only every 64th step."""
 
 
 class Outcome(Enum):
@@ -74,6 +77,7 @@ class Engine:
     Args:
         find_candidates: The devices that a request may choose from.
         find_all: The devices that a request for all devices stands for.
+        lookahead: Counts devices against open requests; None when a failure may hide an abort that upstream shows.
         constraint_fatal: A constraint that excludes one of all devices aborts the allocation, as upstream does.
     """
 
@@ -84,12 +88,15 @@ class Engine:
     limits: SearchLimits
     constraint_fatal: bool
     symmetry: Symmetry
+    lookahead: Lookahead | None
     steps: int = 0
     fatal: Fatal | None = None
     chosen: dict[tuple[int, int], int] = field(default_factory=dict)
     _frames: list[_Frame] = field(default_factory=list)
     _failures: int = 0
     _outcome_claim: int = 0
+    _stride: int = 0
+    _next_count: int = 0
     _memo: dict[object, Outcome] = field(default_factory=dict)
 
     def run(self) -> Outcome:
@@ -141,6 +148,8 @@ class Engine:
         memo = self._remember(plan, position)
         if memo is not None and memo in self._memo:
             return self._end(self._memo[memo], claim)
+        if self._failures >= PATIENCE and self._is_hopeless(plan, position, start):
+            return self._end(Outcome.FAILED, claim)
         if not plan.takes_all:
             candidates = self.find_candidates(plan).candidates
         next = position if plan.takes_all else start
@@ -243,6 +252,17 @@ class Engine:
         if position or self._failures < PATIENCE:
             return None
         return (id(plan), self.attempt.count_results(plan.claim), self.symmetry.state_key(plan.claim))
+
+    def _is_hopeless(self, plan: RequestPlan, position: int, start: int) -> bool:
+        """Count ahead, less and less often as long as it finds nothing."""
+        if self.lookahead is None or self.steps < self._next_count:
+            return False
+        if self.lookahead.is_hopeless(plan, position, start):
+            self._stride = 0
+            return True
+        self._stride = min(self._stride + 1, STRIDE_MAX)
+        self._next_count = self.steps + self._stride // 8
+        return False
 
     def _must_stop(self) -> bool:
         budget = self.limits.budget_steps

@@ -15,6 +15,7 @@ from claimsmith.allocate.attempt import Attempt, Fatal
 from claimsmith.allocate.engine import Engine, Outcome, SearchLimits
 from claimsmith.allocate.explain import explain_node
 from claimsmith.allocate.index import NodeView, PreparedCluster
+from claimsmith.allocate.lookahead import Lookahead
 from claimsmith.allocate.plan import PodPlan, RequestPlan, plan_claims, refuse_limit
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.allocate.results import TermsError, build_result
@@ -115,22 +116,42 @@ class NodeSearch:
             find_counters=self.cluster.find_counters,
             like_upstream=self.cluster.like_upstream,
         )
-        engine = Engine(
+        engine = self._build_engine(attempt)
+        return self._conclude(engine, engine.run(), share_ids)
+
+    def _build_engine(self, attempt: Attempt) -> Engine:
+        counters = self.cluster.find_counters
+        symmetry = Symmetry(
+            self.plan,
+            attempt,
+            find_candidates=self.find_candidates,
+            find_all=self.find_all,
+            find_counters=counters,
+        )
+        lookahead = Lookahead(
+            self.plan, attempt, symmetry, find_candidates=self.find_candidates, find_counters=counters
+        )
+        return Engine(
             plan=self.plan,
             attempt=attempt,
             find_candidates=self.find_candidates,
             find_all=self.find_all,
             limits=self.limits,
             constraint_fatal=self.cluster.like_upstream,
-            symmetry=Symmetry(
-                self.plan,
-                attempt,
-                find_candidates=self.find_candidates,
-                find_all=self.find_all,
-                find_counters=self.cluster.find_counters,
-            ),
+            symmetry=symmetry,
+            lookahead=None if self._may_abort() else lookahead,
         )
-        return self._conclude(engine, engine.run(), share_ids)
+
+    def _may_abort(self) -> bool:
+        """Whether the search may come upon something that aborts it, so that no part of it may be left out."""
+        if not self.cluster.like_upstream:
+            return False
+        return any(
+            bool(plan.derived) or (plan.takes_all and bool(plan.constraints)) or self.find_candidates(plan).poisoned
+            for claim in self.plan.claims
+            for group in claim.groups
+            for plan in group.alternatives
+        )
 
     def check(self) -> Refused | None:
         """Return why no search is possible; what depends on the node is found in upstream's order."""

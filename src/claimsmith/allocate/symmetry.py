@@ -88,6 +88,17 @@ class Symmetry:
         constraints = tuple(state.key() for state in self._attempt.constraint_states(claim))
         return (frozenset(alone.items()), frozenset(blocks.items()), constraints)
 
+    def find_block(self, record: DeviceRecord) -> tuple[int, int, Hashable] | None:
+        """Return the number, the build and the state of the device's block; None when it stands alone."""
+        place = self._locate(record)
+        if place.block is None:
+            return None
+        return (place.block, place.build, self._block_states().get(place.block))
+
+    def find_kind(self, record: DeviceRecord) -> int:
+        """Return what equal devices, or equal devices of one block, have in common whatever the state."""
+        return self._locate(record).kind
+
     def _touched(self) -> Iterator[DeviceRecord]:
         yield from self._attempt.marks
         yield from self._attempt.shares
