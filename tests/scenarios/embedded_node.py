@@ -46,7 +46,7 @@ class ManualTime:
         try:
             await event.wait()
         finally:
-            del self._sleepers[event]
+            self._sleepers.pop(event, None)
 
     async def sleepers(self, count: int) -> None:
         """Wait until so many tasks sleep: one is the kubelet's watch over its plugins."""
@@ -57,9 +57,9 @@ class ManualTime:
 
     def advance(self, seconds: float) -> None:
         self.now_s += seconds
-        for event, until_s in self._sleepers.items():
-            if until_s <= self.now_s:
-                event.set()
+        for event in [event for event, until_s in self._sleepers.items() if until_s <= self.now_s]:
+            del self._sleepers[event]
+            event.set()
 
     @property
     def clock(self) -> Clock:
