@@ -5,11 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claimsmith.api.resource_v1_slices import encode_slice
 from claimsmith.model.device import Device
 from claimsmith.model.inventory import Inventory
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.publish.plan import SliceOwner, SlicePlan, plan_slices
 from claimsmith.testing import builders as b
+from claimsmith.validate.slices import check_slice_spec
 from tests.unit.publish.stored import StoredSlices
 
 OWNER = SliceOwner(driver=b.DRIVER, node=b.NODE, node_uid="uid-node-a")
@@ -51,6 +53,7 @@ def _check(items: tuple[ResourceSlice, ...], inventory: Inventory) -> None:
         assert not (item.devices and item.shared_counters)
         assert len(item.shared_counters) <= 8
         assert len(item.devices) <= (64 if any(map(_is_advanced, item.devices)) else 128)
+        assert list(check_slice_spec(encode_slice(item).spec, None, "spec")) == []
 
 
 @given(inventory=inventories())

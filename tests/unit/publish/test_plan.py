@@ -299,10 +299,10 @@ def test_a_server_that_drops_a_field_gets_no_second_update() -> None:
 @pytest.mark.parametrize(
     ("bad", "subject", "words"),
     [
-        (b.device("GPU_0"), "GPU_0", "DNS label"),
+        (b.device("GPU_0"), "GPU_0", "RFC 1123 label"),
         (b.device("gpu-0"), "gpu-0", "two devices of this name"),
         (b.device("x", attributes={"model": "m" * 65}), "x", "64 bytes"),
-        (b.device("x", attributes={f"a{index}": 1 for index in range(33)}), "x", "32 together"),
+        (b.device("x", attributes={f"a{index}": 1 for index in range(33)}), "x", "must not exceed 32"),
         (b.device("x", counters=[b.consumes("nowhere", {"u": 1})]), "x", "counter set 'nowhere'"),
     ],
 )
