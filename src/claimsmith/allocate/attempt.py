@@ -66,6 +66,7 @@ class Attempt:
         "_plan",
         "_selectors",
         "_values",
+        "changes",
         "groups",
         "marks",
         "results",
@@ -93,6 +94,7 @@ class Attempt:
             for claim in plan.claims
         ]
         self._values: dict[tuple[DeviceRecord, str, str], AttributeValue | CelError | None] = {}
+        self.changes = 0
         self.results: list[list[Taken]] = [[] for _ in plan.claims]
         self.marks: dict[DeviceRecord, list[int]] = {}
         self.shares: dict[DeviceRecord, list[dict[str, int]]] = {}
@@ -124,7 +126,7 @@ class Attempt:
         record = candidate.record
         if record in self.shares and not self._fits_capacity(candidate):
             return None
-        charged = candidate.charges and not (candidate.shareable and record in self.shares)
+        charged = self.charges(candidate)
         taken = Taken(plan, candidate, charged)
         if charged and not self._charge(taken):
             return None
@@ -141,11 +143,13 @@ class Attempt:
         else:
             self.marks.setdefault(record, []).append(plan.claim)
         self.results[plan.claim].append(taken)
+        self.changes += 1
         return taken
 
     def undo(self, taken: Taken) -> None:
         """Give back what was taken last."""
         plan, record = taken.plan, taken.candidate.record
+        self.changes += 1
         self.results[plan.claim].pop()
         holders = self.shares if taken.candidate.shareable else self.marks
         entries: list[object] = holders[record]  # type: ignore[assignment]
@@ -157,6 +161,10 @@ class Attempt:
             states[position].pop()
         self._discharge(taken)
 
+    def charges(self, candidate: Candidate) -> bool:
+        """Tell whether taking the device now takes counters: a shared device takes them once."""
+        return candidate.charges and not (candidate.shareable and candidate.record in self.shares)
+
     def admits(self, candidate: Candidate, plan: RequestPlan) -> bool:
         """Tell whether the device could be taken now, as far as use, capacity, counters and constraints say."""
         record = candidate.record
@@ -165,7 +173,7 @@ class Attempt:
         shared = record in self.shares
         if shared and not self._fits_capacity(candidate):
             return False
-        if candidate.charges and not (candidate.shareable and shared):
+        if self.charges(candidate):
             left, spent = self._find_counters(candidate.view).left, self.spent.get(candidate.view, {})
             if any(spent.get(counter, 0) + nanos > left[counter] for counter, nanos in record.consumption):
                 return False

@@ -16,9 +16,10 @@ from typing import Final
 from claimsmith.allocate.attempt import Attempt
 from claimsmith.allocate.constraints import AttributeValue, Match
 from claimsmith.allocate.counters import PoolCounters
-from claimsmith.allocate.patterns import Pattern, find_patterns, keep_largest
+from claimsmith.allocate.patterns import Consumption, Pattern, count_most, find_patterns, keep_largest
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
+from claimsmith.allocate.records import DeviceRecord
 from claimsmith.allocate.screening import Candidate, Screened
 from claimsmith.allocate.symmetry import Symmetry
 from claimsmith.model.names import CounterId, DeviceId
@@ -33,13 +34,22 @@ SHARES_MAX: Final = 1 << 20
 """Stands for any number of shares of a device without capacity."""
 
 
+_Member = tuple[Candidate, frozenset[int]]
+"""A device of a block, and the kinds of requests that accept it."""
+
+
 @dataclass(slots=True, eq=False)
 class _Demand:
-    """Open requests of one kind: how many devices they want, and which may serve them."""
+    """Open requests of one kind: how many devices they want, and which may serve them.
+
+    Args:
+        requests: How many requests they are; each takes a device once.
+    """
 
     plan: RequestPlan
     need: int
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[Candidate]
+    requests: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -178,20 +188,18 @@ class Lookahead:
 
     def _count(self, demands: list[_Demand]) -> _Supply:
         supply = _Supply(len(demands), boxes=[0] * len(demands))
-        accepted: dict[Candidate, set[int]] = {}
-        by_record: dict[object, Candidate] = {}
+        accepted: dict[DeviceRecord, tuple[Candidate, list[int]]] = {}
         for kind, demand in enumerate(demands):
             for candidate in demand.candidates:
-                first = by_record.setdefault(candidate.record, candidate)
-                accepted.setdefault(first, set()).add(kind)
-                if candidate.shareable:
-                    supply.boxes[kind] += _count_shares(candidate)
-        blocks: dict[int, list[tuple[Candidate, frozenset[int]]]] = defaultdict(list)
+                accepted.setdefault(candidate.record, (candidate, []))[1].append(kind)
+        blocks: dict[int, list[_Member]] = defaultdict(list)
         keys: dict[int, Hashable] = {}
-        for candidate, kinds in accepted.items():
-            if candidate.shareable:
+        for record, (candidate, kinds) in accepted.items():
+            if candidate.shareable and sum(demands[kind].requests for kind in kinds) > 1:
+                for kind in kinds:
+                    supply.boxes[kind] += min(demands[kind].requests, _count_shares(candidate))
                 continue
-            block = self._symmetry.find_block(candidate.record) if candidate.charges else None
+            block = self._symmetry.find_block(record) if self._attempt.charges(candidate) else None
             if block is None:
                 supply.single[frozenset(kinds)] += 1
                 continue
@@ -201,7 +209,7 @@ class Lookahead:
             self._add_block(supply, members, keys[number])
         return supply
 
-    def _add_block(self, supply: _Supply, members: list[tuple[Candidate, frozenset[int]]], state: Hashable) -> None:
+    def _add_block(self, supply: _Supply, members: list[_Member], state: Hashable) -> None:
         """Add what the devices of one block can serve together."""
         groups = Counter((self._symmetry.find_kind(candidate.record), kinds) for candidate, kinds in members)
         key = (state, frozenset(groups.items()), supply.kinds)
@@ -211,20 +219,25 @@ class Lookahead:
         if patterns is not None:
             supply.blocks.append(patterns)
             return
-        for _, kinds in members:
-            for kind in kinds:
-                supply.boxes[kind] += 1
+        for kind in range(supply.kinds):
+            consumptions = [candidate.record.consumption for candidate, kinds in members if kind in kinds]
+            supply.boxes[kind] += count_most(consumptions, self._find_room(members))
 
-    def _find_patterns(self, kinds: int, members: list[tuple[Candidate, frozenset[int]]]) -> list[Pattern] | None:
-        view = members[0][0].view
-        left, spent = self._find_counters(view).left, self._attempt.spent.get(view, {})
-        grouped: dict[tuple[tuple[tuple[CounterId, int], ...], frozenset[int]], int] = Counter(
+    def _find_patterns(self, kinds: int, members: list[_Member]) -> list[Pattern] | None:
+        grouped: Counter[tuple[Consumption, frozenset[int]]] = Counter(
             (candidate.record.consumption, accepted) for candidate, accepted in members
         )
-        room = {
-            counter: left[counter] - spent.get(counter, 0) for consumption, _ in grouped for counter, _ in consumption
+        return find_patterns(kinds, grouped, self._find_room(members))
+
+    def _find_room(self, members: list[_Member]) -> dict[CounterId, int]:
+        """What is left of the counters of a block."""
+        view = members[0][0].view
+        left, spent = self._find_counters(view).left, self._attempt.spent.get(view, {})
+        return {
+            counter: left[counter] - spent.get(counter, 0)
+            for candidate, _ in members
+            for counter, _ in candidate.record.consumption
         }
-        return find_patterns(kinds, grouped, room)
 
 
 def _merge(demands: list[_Demand]) -> list[_Demand]:
@@ -236,6 +249,7 @@ def _merge(demands: list[_Demand]) -> list[_Demand]:
         key = (demand.plan.shape, frozenset(candidate.record for candidate in demand.candidates))
         if key in merged:
             merged[key].need += demand.need
+            merged[key].requests += 1
         else:
             merged[key] = _Demand(demand.plan, demand.need, demand.candidates)
     return list(merged.values())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Final
 
 from claimsmith.model.names import CounterId
 
-__all__ = ["Pattern", "find_patterns", "keep_largest"]
+__all__ = ["Consumption", "Pattern", "count_most", "find_patterns", "keep_largest"]
 
 Pattern = tuple[int, ...]
 """How many requests of each kind are served."""
@@ -15,11 +16,12 @@ Pattern = tuple[int, ...]
 CHOICES_MAX: Final = 4_000
 """Choices after which a block counts as too large to look into."""
 
-_Consumption = tuple[tuple[CounterId, int], ...]
+Consumption = tuple[tuple[CounterId, int], ...]
+"""What a device takes from each counter, in nano units."""
 
 
 def find_patterns(
-    kinds: int, devices: Mapping[tuple[_Consumption, frozenset[int]], int], room: Mapping[CounterId, int]
+    kinds: int, devices: Mapping[tuple[Consumption, frozenset[int]], int], room: Mapping[CounterId, int]
 ) -> list[Pattern] | None:
     """Return the largest combinations; None when the block is too large to look into.
 
@@ -47,6 +49,17 @@ def find_patterns(
                 break
             states = grown
     return keep_largest({pattern for pattern, _ in states})
+
+
+def count_most(consumptions: Iterable[Consumption], room: Mapping[CounterId, int]) -> int:
+    """Return a bound on how many of the devices fit at once: what the scarcest counter alone allows."""
+    known = list(consumptions)
+    most = len(known)
+    for counter, left in room.items():
+        amounts = sorted(dict(consumption).get(counter, 0) for consumption in known)
+        fitting = sum(total <= left for total in accumulate(amounts))
+        most = min(most, fitting)
+    return most
 
 
 def keep_largest(patterns: Iterable[Pattern]) -> list[Pattern]:

@@ -41,6 +41,8 @@ class Symmetry:
         "_admin",
         "_attempt",
         "_builds",
+        "_counted",
+        "_counted_at",
         "_find_all",
         "_find_candidates",
         "_find_counters",
@@ -67,6 +69,8 @@ class Symmetry:
         self._ids: dict[Hashable, int] = {}
         self._places: dict[DeviceRecord, _Place] | None = None
         self._builds: dict[int, int] = {}
+        self._counted: dict[int, Hashable] = {}
+        self._counted_at = -1
 
     def device_key(self, candidate: Candidate) -> Hashable:
         """Return a key that devices share which are equal now."""
@@ -118,6 +122,12 @@ class Symmetry:
 
     def _block_states(self) -> dict[int, Hashable]:
         """The state of each block that this attempt has touched."""
+        if self._counted_at != self._attempt.changes:
+            self._counted = self._count_blocks()
+            self._counted_at = self._attempt.changes
+        return self._counted
+
+    def _count_blocks(self) -> dict[int, Hashable]:
         states: dict[int, Counter[Hashable]] = {}
         for record in self._touched():
             place = self._locate(record)
