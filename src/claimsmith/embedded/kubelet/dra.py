@@ -78,7 +78,8 @@ class PodClaims:
     def load(self) -> None:
         """Read the file; a damaged one counts as empty, since drivers keep their own."""
         try:
-            states = msgspec.json.decode(self._file.read_bytes(), type=list[ClaimState])
+            found = self._file if self._file.exists() else _hidden(self._file)
+            states = msgspec.json.decode(found.read_bytes(), type=list[ClaimState])
         except FileNotFoundError:
             return
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -114,9 +115,9 @@ class PodClaims:
             for call in calls:
                 state = self._states[call.namespace, call.name]
                 state.devices[plugin.driver] = prepared[call.uid]
+        # Not written down: after a restart, drivers are asked again and answer from what they remember.
         for claim in usable.values():
             self._states[claim.call.namespace, claim.call.name].prepared = True
-        self._save()
         return self._ids_of(pod, usable)
 
     async def unprepare(self, pod_uid: str) -> None:
@@ -208,10 +209,18 @@ class PodClaims:
         return list(dict.fromkeys(ids))
 
     def _save(self) -> None:
-        """Write the file; not flushed to the disk, since an embedded node ends with its machine."""
-        hidden = self._file.with_name(f".{self._file.name}")
+        """Write the file; not flushed to the disk, since an embedded node ends with its machine.
+
+        The old file is removed before the new one takes its name: to replace it would make the file system flush.
+        """
+        hidden = _hidden(self._file)
         hidden.write_bytes(msgspec.json.encode(list(self._states.values())))
-        hidden.replace(self._file)
+        self._file.unlink(missing_ok=True)
+        hidden.rename(self._file)
+
+
+def _hidden(file: Path) -> Path:
+    return file.with_name(f".{file.name}")
 
 
 def _failed(message: str) -> PodStartError:

@@ -154,14 +154,14 @@ class PodWorkers:
 
     async def _start(self, worker: _Worker) -> bool:
         """Start a pod, however often it takes; False if it was told to end before."""
-        backoff = self._backoff()
+        backoff: Backoff | None = None
         while not worker.ending.is_set():
             try:
                 await self._try_start(worker)
                 return True
             except PodStartError as error:
-                first = backoff.failures == 0
-                await self._report_failure(worker, error, first=first)
+                await self._report_failure(worker, error, first=backoff is None)
+            backoff = backoff or self._backoff()
             await self._pause(worker, backoff.next_s())
         return False
 
@@ -182,12 +182,11 @@ class PodWorkers:
 
     async def _run_containers(self, worker: _Worker) -> None:
         """Wait until the containers have ended, or must; failed ones start again if the pod says so."""
-        crashes = Backoff(initial_s=_CRASH_S, max_s=_CRASH_MAX_S, jitter=0)
         while True:
             await self._wait_run_time(worker)
             if worker.ending.is_set() or worker.exit_code == 0 or worker.pod.restart_policy != "OnFailure":
                 return
-            await self._pause(worker, crashes.next_s())
+            await self._pause(worker, min(_CRASH_MAX_S, _CRASH_S * 2.0 ** min(worker.restarts, 16)))
             if worker.ending.is_set():
                 return
             worker.restarts += 1
@@ -215,13 +214,14 @@ class PodWorkers:
 
     async def _until_done(self, act: Callable[[], Awaitable[None]], what: str) -> None:
         """Do something that plugins or the API server may refuse for a while."""
-        backoff = self._backoff()
+        backoff: Backoff | None = None
         while True:
             try:
                 await act()
                 return
             except (PodStartError, ApiError) as error:
                 log_event(_log, logging.WARNING, "The kubelet tries again", pod=what, reason=error)
+            backoff = backoff or self._backoff()
             await backoff.wait()
 
     async def _report_failure(self, worker: _Worker, error: PodStartError, *, first: bool) -> None:
