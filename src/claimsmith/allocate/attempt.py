@@ -184,6 +184,12 @@ class Attempt:
                 return False
         return True
 
+    def find_room(self, candidate: Candidate, capacity: str) -> int:
+        """Return what a shared device has left of a capacity, in nano units."""
+        record = candidate.record
+        taken = sum(share.get(capacity, 0) for share in self.shares.get(record, ()))
+        return record.device.capacity[capacity].value.nanos - record.use.consumed.get(capacity, 0) - taken
+
     def find_value(self, record: DeviceRecord, plan: RequestPlan, attribute: str) -> AttributeValue | CelError | None:
         """Return a device's value of an attribute that a constraint of the request names."""
         expression = plan.derived.get(attribute, "")

@@ -16,6 +16,7 @@ from typing import Final
 from claimsmith.allocate.attempt import Attempt
 from claimsmith.allocate.constraints import AttributeValue, Match
 from claimsmith.allocate.counters import PoolCounters
+from claimsmith.allocate.filling import most_filled
 from claimsmith.allocate.patterns import Consumption, Pattern, count_most, find_patterns, keep_largest
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
@@ -139,7 +140,7 @@ class Lookahead:
         demands = list(self._list_demands(plan, position, start))
         if any(demand.need > 0 and not demand.candidates for demand in demands):
             return True
-        if self._breaks_constraint(demands):
+        if self._breaks_constraint(demands) or self._overfills(demands):
             return True
         merged = _merge(demands)
         return bool(merged) and self._count(merged).falls_short(tuple(demand.need for demand in merged))
@@ -173,6 +174,17 @@ class Lookahead:
             if self._most_agreeing(group, attribute, matching=matching) < need:
                 return True
         return False
+
+    def _overfills(self, demands: list[_Demand]) -> bool:
+        """Whether requests that only shared devices can serve ask for more than those can be filled with."""
+        amounts: dict[str, list[int]] = defaultdict(list)
+        rooms: dict[str, dict[DeviceRecord, int]] = defaultdict(dict)
+        for demand in demands:
+            for name, nanos in _common_amounts(demand):
+                amounts[name].extend([nanos] * demand.need)
+                for candidate in demand.candidates:
+                    rooms[name][candidate.record] = self._attempt.find_room(candidate, name)
+        return any(sum(asked) > most_filled(asked, rooms[name].values()) for name, asked in amounts.items())
 
     def _most_agreeing(self, demands: list[_Demand], attribute: str, *, matching: bool) -> int:
         """The most devices with one value in common, or the most values, among the devices that may serve."""
@@ -238,6 +250,19 @@ class Lookahead:
             for candidate, _ in members
             for counter, _ in candidate.record.consumption
         }
+
+
+def _common_amounts(demand: _Demand) -> list[tuple[str, int]]:
+    """What the request takes from each capacity, as far as it takes the same from every device it may get."""
+    if not all(candidate.shareable and candidate.plan is not None for candidate in demand.candidates):
+        return []
+    asked = [
+        {name: nanos for name, nanos, _ in candidate.plan.nanos} for candidate in demand.candidates if candidate.plan
+    ]
+    first = asked[0] if asked else {}
+    return [
+        (name, nanos) for name, nanos in first.items() if nanos > 0 and all(other.get(name) == nanos for other in asked)
+    ]
 
 
 def _merge(demands: list[_Demand]) -> list[_Demand]:
