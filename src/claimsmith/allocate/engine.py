@@ -19,7 +19,7 @@ from claimsmith.allocate.screening import Candidate, Screened
 from claimsmith.allocate.symmetry import Symmetry
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX
 
-__all__ = ["Engine", "Outcome", "SearchLimits"]
+__all__ = ["Engine", "Insight", "Outcome", "SearchLimits"]
 
 STOP_INTERVAL: Final = 64
 """Steps between two looks at `should_stop`."""
@@ -27,6 +27,19 @@ PATIENCE: Final = 32
 """Failures after which the search looks for symmetry and remembers failed states."""
 STRIDE_MAX: Final = 512
 """Fruitless counts after which the search counts ahead only every 64th step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """What makes a search clever.
+
+    Args:
+        symmetry: Which devices and states are equal.
+        lookahead: Counts devices against open requests; None when a failure may hide an abort that upstream shows.
+    """
+
+    symmetry: Symmetry
+    lookahead: Lookahead | None
 
 
 class Outcome(Enum):
@@ -77,7 +90,7 @@ class Engine:
     Args:
         find_candidates: The devices that a request may choose from.
         find_all: The devices that a request for all devices stands for.
-        lookahead: Counts devices against open requests; None when a failure may hide an abort that upstream shows.
+        prepare_insight: Gives what makes a search clever; called when the first choice has failed.
         constraint_fatal: A constraint that excludes one of all devices aborts the allocation, as upstream does.
     """
 
@@ -87,8 +100,7 @@ class Engine:
     find_all: Callable[[RequestPlan], Screened]
     limits: SearchLimits
     constraint_fatal: bool
-    symmetry: Symmetry
-    lookahead: Lookahead | None
+    prepare_insight: Callable[[], Insight]
     steps: int = 0
     fatal: Fatal | None = None
     chosen: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -97,6 +109,7 @@ class Engine:
     _outcome_claim: int = 0
     _stride: int = 0
     _next_count: int = 0
+    _insight: Insight | None = None
     _memo: dict[object, Outcome] = field(default_factory=dict)
 
     def run(self) -> Outcome:
@@ -171,7 +184,7 @@ class Engine:
             if candidate.poison is not None:
                 return self._abort(Fatal(candidate.poison.kind, candidate.poison.text, plan, candidate))
             if frame.failed is not None:
-                key = self.symmetry.device_key(candidate)
+                key = self._get_insight().symmetry.device_key(candidate)
                 if key in frame.failed:
                     continue
                 frame.tried = key
@@ -230,7 +243,7 @@ class Engine:
         """Keep the key of a device that has failed, so that equal ones are passed over."""
         if frame.failed is None:
             frame.failed = set()
-            frame.tried = self.symmetry.device_key(frame.candidates[frame.next - 1])
+            frame.tried = self._get_insight().symmetry.device_key(frame.candidates[frame.next - 1])
         frame.failed.add(frame.tried)
 
     def _close(self, frame: _Frame, outcome: Outcome) -> Outcome:
@@ -251,18 +264,24 @@ class Engine:
         """The state under which this choice is opened, when it is worth remembering."""
         if position or self._failures < PATIENCE:
             return None
-        return (id(plan), self.attempt.count_results(plan.claim), self.symmetry.state_key(plan.claim))
+        return (id(plan), self.attempt.count_results(plan.claim), self._get_insight().symmetry.state_key(plan.claim))
 
     def _is_hopeless(self, plan: RequestPlan, position: int, start: int) -> bool:
         """Count ahead, less and less often as long as it finds nothing."""
-        if self.lookahead is None or self.steps < self._next_count:
+        lookahead = self._get_insight().lookahead
+        if lookahead is None or self.steps < self._next_count:
             return False
-        if self.lookahead.is_hopeless(plan, position, start):
+        if lookahead.is_hopeless(plan, position, start):
             self._stride = 0
             return True
         self._stride = min(self._stride + 1, STRIDE_MAX)
         self._next_count = self.steps + self._stride // 8
         return False
+
+    def _get_insight(self) -> Insight:
+        if self._insight is None:
+            self._insight = self.prepare_insight()
+        return self._insight
 
     def _must_stop(self) -> bool:
         budget = self.limits.budget_steps

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from claimsmith.allocate.constraints import AttributeValue, read_value
 from claimsmith.allocate.explain_devices import DeviceFinding, DeviceSorter, format_names
 from claimsmith.allocate.index import NodeView, PreparedCluster
-from claimsmith.allocate.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan, plan_claims
+from claimsmith.allocate.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.errors import CelError
@@ -43,7 +43,7 @@ def explain_nodes(
     cluster: PreparedCluster, claims: Iterable[ResourceClaim], *, nodes: Iterable[Node]
 ) -> tuple[Reason, ...]:
     """Return the reasons on each of the nodes, in order."""
-    plan = plan_claims(claims, cluster.classes, features=cluster.features)
+    plan = cluster.plan(claims)
     return tuple(reason for node in nodes for reason in explain_node(cluster, plan, node))
 
 

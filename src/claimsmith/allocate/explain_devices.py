@@ -52,7 +52,7 @@ class DeviceSorter:
         self, pools: Iterable[PoolView], plan: RequestPlan
     ) -> tuple[list[tuple[PoolView, DeviceRecord]], list[DeviceFinding]]:
         """Return the devices that the request may have, and a finding for each of the others, in order."""
-        shape = self.cluster.intern(plan.shape)
+        shape = plan.shape
         usable, findings = [], []
         for view in pools:
             for record in view.devices:

@@ -15,6 +15,7 @@ from claimsmith.allocate.cel_engine import CelEngine
 from claimsmith.allocate.counters import PoolCounters, count_pool
 from claimsmith.allocate.eligibility import RequestShape, SelectorEngine, Selectors
 from claimsmith.allocate.node_selector import NAME_ANCHOR, Anchor, find_anchors
+from claimsmith.allocate.plan import PodPlan, plan_claims
 from claimsmith.allocate.pools import BadSelector, GatheredPools, PoolParts, PoolView, build_pool, gather_pools
 from claimsmith.allocate.problem import AllocationProblem, merge_taints
 from claimsmith.allocate.records import DeviceRecord, SliceRecord
@@ -159,6 +160,10 @@ class PreparedCluster:
                 touched.update(self._ledger.add(ref, claim))
         self._claims = claims
         self._note_uses(touched)
+
+    def plan(self, claims: Iterable[ResourceClaim]) -> PodPlan:
+        """Return the claims ready for the search on any node, until the next update."""
+        return plan_claims(claims, self.classes, features=self.features, intern=self.intern)
 
     def intern(self, shape: RequestShape) -> RequestShape:
         """Return the one instance of a shape that all pods share."""

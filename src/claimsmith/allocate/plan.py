@@ -6,7 +6,7 @@ v0.37.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -106,9 +106,19 @@ class _Refusal(Exception):  # noqa: N818 - control flow inside this module
         self.refused = refused
 
 
-def plan_claims(claims: Iterable[ResourceClaim], classes: Mapping[str, DeviceClass], *, features: Features) -> PodPlan:
-    """Return the plan of the claims, checked in upstream's order: claim by claim, request by request."""
-    planner = _Planner(classes, features)
+def plan_claims(
+    claims: Iterable[ResourceClaim],
+    classes: Mapping[str, DeviceClass],
+    *,
+    features: Features,
+    intern: Callable[[RequestShape], RequestShape],
+) -> PodPlan:
+    """Return the plan of the claims, checked in upstream's order: claim by claim, request by request.
+
+    Args:
+        intern: Gives the one instance of a shape that all pods share.
+    """
+    planner = _Planner(classes, features, intern)
     plans: list[ClaimPlan] = []
     refusal: Refused | None = None
     for position, claim in enumerate(claims):
@@ -136,6 +146,7 @@ def refuse_limit(claim: ResourceClaim, request: str, total: int) -> Refused:
 class _Planner:
     classes: Mapping[str, DeviceClass]
     features: Features
+    intern: Callable[[RequestShape], RequestShape]
 
     def plan_requests(
         self, position: int, claim: ResourceClaim, constraints: tuple[ConstraintPlan, ...], groups: list[RequestGroup]
@@ -191,7 +202,7 @@ class _Planner:
             name=name,
             spec=spec,
             device_class=device_class,
-            shape=RequestShape.of(spec, device_class),
+            shape=self.intern(RequestShape.of(spec, device_class)),
             takes_all=spec.allocation_mode == "All",
             count=spec.count,
             constraints=tuple(i for i, constraint in enumerate(constraints) if constraint.applies_to(name)),

@@ -72,6 +72,8 @@ def _build_device(taken: Taken, features: Features, share_ids: Callable[[], str]
 
 def _build_config(claim: ClaimPlan, plans: list[RequestPlan]) -> tuple[AllocationConfig, ...]:
     """Class configurations first, each class once; then the claim's that name a request or a chosen alternative."""
+    if not claim.claim.spec.config and not any(plan.device_class.config for plan in plans):
+        return ()
     names: dict[str, list[str]] = {}
     for plan in plans:
         names.setdefault(plan.device_class.name, []).append(str(plan.name))

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from claimsmith.allocate.attempt import Attempt, Fatal
-from claimsmith.allocate.engine import Engine, Outcome, SearchLimits
+from claimsmith.allocate.engine import Engine, Insight, Outcome, SearchLimits
 from claimsmith.allocate.explain import explain_node
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.lookahead import Lookahead
-from claimsmith.allocate.plan import PodPlan, RequestPlan, plan_claims, refuse_limit
+from claimsmith.allocate.plan import PodPlan, RequestPlan, refuse_limit
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.allocate.results import TermsError, build_result
 from claimsmith.allocate.screening import Screened
@@ -63,7 +63,7 @@ def allocate(
     decision = next(decisions)
     if not isinstance(decision, Pending):
         return decision
-    plan = plan_claims(problem.claims, cluster.classes, features=cluster.features)
+    plan = cluster.plan(problem.claims)
     return replace(decision, reasons=explain_node(cluster, plan, problem.node))
 
 
@@ -84,7 +84,7 @@ def allocate_on_nodes(
         claims: The pod's claims without allocation, in the order of its `spec.resourceClaims`.
         limits: For each node on its own.
     """
-    plan = plan_claims(claims, cluster.classes, features=cluster.features)
+    plan = cluster.plan(claims)
     for node in nodes:
         yield NodeSearch(cluster, plan, node, limits or SearchLimits()).decide(share_ids)
 
@@ -120,17 +120,6 @@ class NodeSearch:
         return self._conclude(engine, engine.run(), share_ids)
 
     def _build_engine(self, attempt: Attempt) -> Engine:
-        counters = self.cluster.find_counters
-        symmetry = Symmetry(
-            self.plan,
-            attempt,
-            find_candidates=self.find_candidates,
-            find_all=self.find_all,
-            find_counters=counters,
-        )
-        lookahead = Lookahead(
-            self.plan, attempt, symmetry, find_candidates=self.find_candidates, find_counters=counters
-        )
         return Engine(
             plan=self.plan,
             attempt=attempt,
@@ -138,8 +127,19 @@ class NodeSearch:
             find_all=self.find_all,
             limits=self.limits,
             constraint_fatal=self.cluster.like_upstream,
-            symmetry=symmetry,
-            lookahead=None if self._may_abort() else lookahead,
+            prepare_insight=lambda: self._prepare_insight(attempt),
+        )
+
+    def _prepare_insight(self, attempt: Attempt) -> Insight:
+        counters, candidates = self.cluster.find_counters, self.find_candidates
+        symmetry = Symmetry(
+            self.plan, attempt, find_candidates=candidates, find_all=self.find_all, find_counters=counters
+        )
+        if self._may_abort():
+            return Insight(symmetry, None)
+        return Insight(
+            symmetry,
+            Lookahead(self.plan, attempt, symmetry, find_candidates=candidates, find_counters=counters),
         )
 
     def _may_abort(self) -> bool:
@@ -182,22 +182,22 @@ class NodeSearch:
         """Return the devices that the request may choose from."""
         found = self._free.get(plan)
         if found is None:
-            found = self._free[plan] = self.cluster.screen_node(self.view, self.cluster.intern(plan.shape))
+            found = self._free[plan] = self.cluster.screen_node(self.view, plan.shape)
         return found
 
     def find_all(self, plan: RequestPlan) -> Screened:
         """Return the devices that the request for all devices stands for."""
         found = self._all.get(plan)
         if found is None:
-            shape, screen = self.cluster.intern(plan.shape), self.cluster.screen
-            parts = [screen.screen_all(pool, shape, self.node) for pool in self.view.pools]
+            screen = self.cluster.screen
+            parts = [screen.screen_all(pool, plan.shape, self.node) for pool in self.view.pools]
             found = self._all[plan] = Screened.join(parts)
         return found
 
     def _check_all(self, plan: RequestPlan, claim: ResourceClaim) -> Refused | None:
         """Refuse a request for all devices while a pool of the node is not in order."""
         node_only = not self.cluster.like_upstream
-        shape, screen = self.cluster.intern(plan.shape), self.cluster.screen
+        screen = self.cluster.screen
         for pool in self.view.pools:
             where = f"claim {claim.ref}, request {plan.name}: asks for all devices, but pool {pool.id}"
             generation = f"generation {pool.generation}"
@@ -208,7 +208,7 @@ class NodeSearch:
                 return self._refuse(
                     "all-invalid-pool", f"{where} is invalid: {pool.invalid}", plan, node_only=node_only
                 )
-            for candidate in screen.screen_all(pool, shape, self.node).candidates:
+            for candidate in screen.screen_all(pool, plan.shape, self.node).candidates:
                 if candidate.poison is not None:
                     return self._refuse(candidate.poison.kind, candidate.poison.text, plan, node_only=False)
         return None
