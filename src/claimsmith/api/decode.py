@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from claimsmith.api.manifests import read_documents
+from claimsmith.api.jsontext import read_json
 from claimsmith.api.schema import check_object, prune_object
 from claimsmith.api.wire.base import Wire
 from claimsmith.errors import FieldError, InputError, ManifestError
@@ -55,7 +55,7 @@ def _decode_slowly(obj: Source, wire_type: type[_W], source: str) -> _W:
     value: Any = obj
     if isinstance(obj, (bytes, str)):
         text = obj.decode(errors="replace") if isinstance(obj, bytes) else obj
-        values = [document.value for document in read_documents(text, source=source or "object")]
+        values = [document.value for document in read_json(text, source=source or "object")]
         if len(values) != 1 or not isinstance(values[0], dict):
             reason = f"found {len(values)} JSON values, allowed one object"
             raise ManifestError(source or "object", reason, hint="send one object")

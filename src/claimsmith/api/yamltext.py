@@ -31,10 +31,11 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from claimsmith.api.jsontext import Document
 from claimsmith.api.schema import MAX_DEPTH, render_path
 from claimsmith.errors import ManifestError
 
-__all__ = ["MAX_ALIASED_VALUES", "Place", "YamlDocument", "find_place", "read_yaml", "resolve_plain"]
+__all__ = ["MAX_ALIASED_VALUES", "Place", "find_place", "read_yaml", "resolve_plain"]
 
 MAX_ALIASED_VALUES: Final = 100_000
 """Most values that the aliases of one document may stand for."""
@@ -57,21 +58,6 @@ _LOOSE_UNDERSCORE: Final = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _NUMBER_START: Final = frozenset("0123456789+-.")
 _LARGEST_PLAIN_FLOAT: Final = 1e21
 _UNSET: Final = object()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class YamlDocument:
-    """One document of a text.
-
-    Args:
-        value: JSON value: dict, list, str, int, float, bool or None.
-        number: Number of the document, from 1; empty ones count too.
-        line: Line of its first value, from 1.
-    """
-
-    value: Any
-    number: int
-    line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +302,7 @@ def _key_text(value: bool | int | float) -> str:
     return next((text for text in shortest if struct.pack("f", float(text)) == packed), repr(value))
 
 
-def read_yaml(text: str, *, source: str) -> Iterator[YamlDocument]:
+def read_yaml(text: str, *, source: str) -> Iterator[Document]:
     """Yield the documents of a text, empty ones included.
 
     Args:
@@ -347,7 +333,7 @@ def read_yaml(text: str, *, source: str) -> Iterator[YamlDocument]:
                 builder = _Builder(source, number)
                 builder.line = event.end_mark.line + 1
             elif kind is DocumentEndEvent:
-                yield YamlDocument(value=builder.result, number=number, line=builder.line)
+                yield Document(value=builder.result, number=number, line=builder.line)
     except yaml.YAMLError as error:
         raise _syntax_error(error, source, max(number, 1)) from error
 
