@@ -22,6 +22,7 @@ __all__ = [
     "ClaimsmithError",
     "ConfigError",
     "ConflictError",
+    "DemoError",
     "DeviceHeldError",
     "DriverAnswerError",
     "DriverError",
@@ -221,6 +222,23 @@ class CheckpointError(ConfigError):
     def __init__(self, path: object, reason: str, *, hint: str) -> None:
         super().__init__(f"checkpoint {path}: {reason}; {hint}")
         self.path, self.reason, self.hint = path, reason, hint
+
+
+class DemoError(ConfigError):
+    """A step of the demo did not show what it is about.
+
+    Args:
+        title: What the step is about.
+        found: The pods and their phases at that time.
+        timeout_s: Seconds that it had.
+    """
+
+    def __init__(self, title: str, *, found: str, timeout_s: float) -> None:
+        super().__init__(
+            f"demo step {title!r}: found {found} after {timeout_s:g} s, allowed what the step is about; "
+            "run it again on a machine with less load, and report it when it fails again"
+        )
+        self.title, self.found, self.timeout_s = title, found, timeout_s
 
 
 # --- a retry may help -------------------------------------------------------------------------------------------------
