@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 from claimsmith.api.kinds import NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT
-from claimsmith.embedded.api.naming import check_metadata
 from claimsmith.embedded.api.served import ServedKind, get_kind
 from claimsmith.embedded.store import Store
-from claimsmith.embedded.store_faults import Cause, forbidden, invalid, not_found
+from claimsmith.embedded.store_faults import forbidden, invalid, not_found
 from claimsmith.embedded.store_records import JsonObject, Record
+from claimsmith.validate import FieldIssue, validate_create, validate_status_update, validate_update
 
 __all__ = ["Admission"]
 
+_CHECKED = ("pods", "nodes", "namespaces", "events", "leases", "serviceaccounts", "priorityclasses")
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -61,7 +62,8 @@ class Admission:
         Raises:
             RequestError: 422, with every field at fault.
         """
-        _refuse(served, value, check_metadata(served.stored, value["metadata"]))
+        if served.kind.plural in _CHECKED:
+            _refuse(served, value, validate_create(served.kind, value))
 
     def admit_change(self, served: ServedKind, old: Record, value: JsonObject, *, part: str) -> None:
         """Refuse a change that is not allowed.
@@ -75,8 +77,12 @@ class Admission:
         Raises:
             RequestError: 422, with every field at fault.
         """
-        if value["metadata"] != old.value["metadata"]:
-            _refuse(served, value, check_metadata(served.stored, value["metadata"]))
+        if served.kind.plural not in _CHECKED:
+            return
+        if part == "main":
+            _refuse(served, value, validate_update(served.kind, old.value, value))
+        elif part == "status":
+            _refuse(served, value, validate_status_update(served.kind, old.value, value))
 
     def _check_account(self, served: ServedKind, value: JsonObject) -> None:
         namespace, name = value["metadata"]["namespace"], value["spec"]["serviceAccountName"]
@@ -100,6 +106,7 @@ class Admission:
             raise forbidden(served.stored, value["metadata"].get("name", ""), why)
 
 
-def _refuse(served: ServedKind, value: JsonObject, causes: list[Cause]) -> None:
-    if causes:
+def _refuse(served: ServedKind, value: JsonObject, issues: tuple[FieldIssue, ...]) -> None:
+    if issues:
+        causes = [issue.cause for issue in issues]
         raise invalid(served.stored, value["metadata"].get("name", ""), causes)

@@ -6,6 +6,7 @@ Source: sigs.k8s.io/structured-merge-diff merge/update.go; k8s.io/apimachinery v
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -180,20 +181,26 @@ def _merge(live: Any, config: Any, shape: Shape, field: WireField | None) -> Any
 
 
 def _merge_list(live: list[Any], config: list[Any], kept: Kept) -> list[Any]:
-    """Return the elements of both lists: in the order of the configuration, others where they were before."""
+    """Return the elements of both lists: in the order of the configuration, others where they were before.
+
+    Source: visitListItems in sigs.k8s.io/structured-merge-diff typed/merge.go.
+    """
     items = kept.shape.items or ANY_SHAPE
     before, wanted = dict(list_elements(live, kept)), dict(list_elements(config, kept))
     merged = {
         element: _merge(before[element], value, items, None) if element in before and kept.how == "keys" else value
         for element, value in wanted.items()
     }
-    places = {element: index for index, element in enumerate(before)}
-    others, named = [element for element in before if element not in wanted], list(wanted)
     order: list[str] = []
-    while others and named:
-        place = places.get(named[0])
-        order.append(others.pop(0) if place is not None and places[others[0]] < place else named.pop(0))
-    return [merged.get(element, before.get(element)) for element in [*order, *others, *named]]
+    old, new = deque(before), deque(wanted)
+    while old or new:
+        if old and old[0] in order:
+            old.popleft()
+        elif old and old[0] not in wanted:
+            order.append(old.popleft())
+        else:
+            order.append(new.popleft())
+    return [merged.get(element, before.get(element)) for element in order]
 
 
 def _prune(value: Any, dropped: FieldSet, kept: FieldSet, shape: Shape, field: WireField | None = None) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
-import yaml
 
+from claimsmith.api.manifests import read_documents
 from claimsmith.api.schema import MAX_DEPTH, SchemaIssue, check_object, prune_object
 from claimsmith.embedded.api.protobuf import PROTOBUF_TYPE, decode_protobuf
 from claimsmith.embedded.api.served import ServedKind
 from claimsmith.embedded.store_faults import bad_request
 from claimsmith.embedded.store_records import JsonObject
-from claimsmith.errors import RequestError
+from claimsmith.errors import InputError, RequestError
 
 __all__ = ["MAX_BODY_BYTES", "FieldCheck", "FieldValidation", "check_depth", "decode_body", "read_object"]
 
@@ -134,14 +135,18 @@ def _decode_json(body: bytes) -> Any:
 
 
 def _decode_yaml(body: bytes) -> Any:
+    if body[:1] == b"{":
+        with contextlib.suppress(RequestError):
+            return _decode_json(body)
     try:
-        value = yaml.load(body, Loader=yaml.CSafeLoader)
-        encoded = msgspec.json.encode(value)
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError, ValueError) as error:
-        raise bad_request(f"yaml parse error: {' '.join(str(error).split())}") from error
-    except RecursionError as error:
-        raise bad_request("yaml parse error: nested too deeply") from error
-    return _decode_json(encoded)
+        documents = tuple(read_documents(body.decode(), source="body"))
+    except UnicodeDecodeError as error:
+        raise bad_request("yaml parse error: not UTF-8") from error
+    except InputError as error:
+        raise bad_request(f"yaml parse error: {error}") from error
+    if len(documents) != 1:
+        raise bad_request(f"yaml parse error: found {len(documents)} documents, expected one")
+    return documents[0].value
 
 
 def _fit(served: ServedKind, value: JsonObject, check: FieldCheck) -> JsonObject:
