@@ -1,5 +1,7 @@
 """Rules of CEL expressions: they compile, to the right type, and are neither too long nor too expensive.
 
+Expressions may use all that the types have, lists as attribute values included, whatever a cluster's gates.
+
 Source: validateCELExpression in k8s.io/kubernetes v1.37.2 pkg/apis/resource/validation/validation.go.
 """
 
@@ -46,10 +48,14 @@ def check_derived_expression(expression: str, path: str) -> tuple[int, tuple[Fie
 def _compile(expression: str, *, derived: bool) -> tuple[str, int]:
     """Return what the compiler refuses (empty when nothing), and the estimated cost."""
     # The language is loaded when the first expression comes along, not with the first object that has none.
-    from claimsmith.cel import compile_expression
+    from claimsmith.cel import CelEnvironment, compile_expression
 
     try:
-        program = compile_expression(expression, derived=derived)
+        program = compile_expression(
+            expression,
+            environment=CelEnvironment(is_stored=False, list_attributes=True),
+            purpose="derived-attribute" if derived else "selector",
+        )
     except CelCompileError as error:
         return f"compilation failed: {error}", 0
-    return "", program.max_cost
+    return "", program.estimated_cost
