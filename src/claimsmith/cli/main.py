@@ -16,8 +16,8 @@ from claimsmith.cli.allocate import allocate
 from claimsmith.cli.conformance import conformance
 from claimsmith.cli.demo import demo
 from claimsmith.cli.devices import devices
-from claimsmith.cli.explain import explain
 from claimsmith.cli.exits import Exit, exit_for
+from claimsmith.cli.explain import explain
 from claimsmith.cli.up import up
 
 __all__ = ["app", "main"]

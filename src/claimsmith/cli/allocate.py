@@ -1,0 +1,3 @@
+"""`claimsmith allocate`."""
+def allocate() -> None:
+    """x"""

@@ -1,0 +1,34 @@
+"""`claimsmith conformance`: our answers against recorded upstream answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from claimsmith.cli.exits import Exit
+
+__all__ = ["conformance"]
+
+
+def conformance(
+    files: Annotated[list[Path], typer.Argument(help="Recorded cases as JSON lines, gzip'd or not.")],
+    like_upstream: Annotated[
+        bool, typer.Option("--like-upstream", help="Ask for exactly upstream's devices, also where it is wrong.")
+    ] = False,
+) -> None:
+    """Compare our answers with recorded upstream answers; exit 1 if any differ."""
+    from claimsmith.testing.conformance import run_file
+
+    reports = [run_file(path, like_upstream=like_upstream) for path in files]
+    for report in reports:
+        for outcome in report.differing:
+            typer.echo(f"{report.source}: {outcome.name}: {'; '.join(outcome.differences)}")
+        if report.slowest is not None:
+            slowest = report.slowest
+            typer.echo(f"{report.source}: slowest {slowest.name}, {slowest.seconds:.3f} s, {slowest.steps} steps")
+    differing = sum(len(report.differing) for report in reports)
+    typer.echo(f"{sum(len(report.agreeing) for report in reports)} agree, {differing} differ")
+    if differing:
+        raise typer.Exit(Exit.DOES_NOT_FIT)

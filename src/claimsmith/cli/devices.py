@@ -1,0 +1,3 @@
+"""`claimsmith devices`."""
+def devices() -> None:
+    """x"""

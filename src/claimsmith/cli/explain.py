@@ -1,0 +1,3 @@
+"""`claimsmith explain`."""
+def explain() -> None:
+    """x"""

@@ -1,0 +1,164 @@
+"""Comparing one decision with what upstream answered for one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from claimsmith.allocate.verify import VerifyCase, verify_allocation
+from claimsmith.api.resource import parse_allocation_result
+from claimsmith.model.claim import AllocationResult, DeviceResult, ResourceClaim
+from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
+from claimsmith.model.names import RequestName
+from claimsmith.model.node import Node
+from claimsmith.testing.conformance.records import RecordedProblem
+
+__all__ = ["Expectation", "compare_decision", "describe", "verify_decision"]
+
+_MUST_BE_ERROR: Final = frozenset({"limit", "no-class", "feature-off", "all-incomplete-pool", "all-invalid-pool"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What upstream answered for one node.
+
+    Args:
+        verdict: feasible, infeasible, error or timeout.
+        allocation: Upstream's; empty where it is not known, as in a case that upstream did not finish.
+        ordered: Whether upstream's order of devices is defined, so that its devices must be ours.
+    """
+
+    verdict: str
+    error_kind: str = ""
+    allocation: tuple[AllocationResult, ...] = ()
+    ordered: bool = False
+
+    @classmethod
+    def parse(cls, answer: Mapping[str, Any], *, ordered: bool) -> Expectation:
+        """Return the expectation of one entry of `upstream.results`."""
+        return cls(
+            verdict=str(answer.get("verdict")),
+            error_kind=str(answer.get("errorKind") or ""),
+            allocation=tuple(parse_allocation_result(item) for item in answer.get("allocation") or []),
+            ordered=ordered,
+        )
+
+
+def describe(decision: Decision) -> str:
+    """Return the decision in one word, with what makes it clearer."""
+    match decision:
+        case Allocation():
+            return "feasible"
+        case Pending():
+            return "infeasible"
+        case Refused(kind=kind, text=text):
+            return f"error ({kind}: {text})"
+        case Undecided(steps=steps):
+            return f"undecided after {steps} steps"
+
+
+def compare_decision(
+    expected: Expectation, decision: Decision, claims: Sequence[ResourceClaim], *, like_upstream: bool
+) -> list[str]:
+    """Return what differs between the decision and upstream's answer, but for the validity of the allocation."""
+    if problem := _compare_verdict(expected, decision):
+        return [problem]
+    if not isinstance(decision, Allocation) or not expected.allocation:
+        return []
+    if like_upstream and expected.ordered:
+        return _compare_exactly(expected.allocation, decision.results)
+    theirs, ours = _ranks(claims, expected.allocation), _ranks(claims, decision.results)
+    return [f"alternatives {ours}, upstream's are better: {theirs}"] if ours > theirs else []
+
+
+def _compare_verdict(expected: Expectation, decision: Decision) -> str:
+    found = describe(decision)
+    wanted = f"upstream: {expected.verdict} {expected.error_kind}".strip()
+    if isinstance(decision, Undecided):
+        return f"{found}, {wanted}"
+    is_error = isinstance(decision, Refused)
+    match expected.verdict:
+        case "feasible":
+            agrees = isinstance(decision, Allocation)
+        case "infeasible":
+            agrees = isinstance(decision, Pending)
+        case "error" if expected.error_kind in _MUST_BE_ERROR:
+            agrees = is_error
+        case "error" if expected.error_kind == "invalid-pool":
+            agrees = is_error or isinstance(decision, Pending)
+        case "error":
+            agrees = True
+        case _:
+            agrees = False
+    return "" if agrees else f"{found}, {wanted}"
+
+
+def _ranks(claims: Sequence[ResourceClaim], results: Sequence[AllocationResult]) -> list[int]:
+    """Return the places of the chosen alternatives, in the order of claims and requests."""
+    ranks = []
+    for claim, allocation in zip(claims, results, strict=True):
+        chosen = {RequestName.parse(r.request).request: RequestName.parse(r.request) for r in allocation.results}
+        for request in claim.spec.requests:
+            names = [alternative.name for alternative in request.first_available]
+            if names and request.name in chosen:
+                ranks.append(names.index(chosen[request.name].subrequest))
+    return ranks
+
+
+def _compare_exactly(theirs: Sequence[AllocationResult], ours: Sequence[AllocationResult]) -> list[str]:
+    theirs, ours = renumber_shares(theirs), renumber_shares(ours)
+    differences = []
+    for place, (their, our) in enumerate(zip(theirs, ours, strict=True)):
+        if [_plain(r) for r in their.results] != [_plain(r) for r in our.results]:
+            differences.append(f"claim {place}: devices {_names(our)}, upstream's {_names(their)}")
+        elif their.config != our.config:
+            differences.append(f"claim {place}: config {our.config}, upstream's {their.config}")
+        if their.node_selector != our.node_selector:
+            differences.append(f"claim {place}: node selector {our.node_selector}, upstream's {their.node_selector}")
+    return differences
+
+
+def renumber_shares(results: Sequence[AllocationResult]) -> list[AllocationResult]:
+    """Return the results with share ids numbered in their order, so that random ones compare."""
+    number = 0
+    renumbered = []
+    for allocation in results:
+        devices = []
+        for result in allocation.results:
+            number += result.share_id is not None
+            devices.append(replace(result, share_id=None if result.share_id is None else str(number)))
+        renumbered.append(replace(allocation, results=tuple(devices)))
+    return renumbered
+
+
+def _plain(result: DeviceResult) -> DeviceResult:
+    """Return the result with an absent adminAccess and a false one made equal."""
+    return replace(result, admin_access=result.admin_access or None)
+
+
+def _names(allocation: AllocationResult) -> str:
+    return ", ".join(f"{result.request}={result.device_id}" for result in allocation.results)
+
+
+def verify_decision(
+    problem: RecordedProblem,
+    node: Node,
+    decision: Decision,
+    *,
+    claims: tuple[ResourceClaim, ...],
+    allocated: tuple[ResourceClaim, ...],
+) -> list[str]:
+    """Return the rules that an allocation breaks."""
+    if not isinstance(decision, Allocation):
+        return []
+    case = VerifyCase(
+        node=node,
+        claims=claims,
+        slices=problem.slices,
+        classes=problem.classes,
+        allocated=allocated,
+        taken=problem.taken,
+        features=problem.features,
+    )
+    return [f"not valid: {violation}" for violation in verify_allocation(case, decision.results)]

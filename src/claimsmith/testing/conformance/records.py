@@ -1,0 +1,121 @@
+"""Recorded lines as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from claimsmith.api.core import parse_node
+from claimsmith.api.resource import parse_device_class, parse_resource_claim, parse_resource_slice
+from claimsmith.errors import FieldError
+from claimsmith.model.claim import DeviceClass, ResourceClaim
+from claimsmith.model.features import Features
+from claimsmith.model.names import DeviceId
+from claimsmith.model.node import Node
+from claimsmith.model.pool import ResourceSlice
+
+__all__ = ["RecordedProblem", "get_field", "parse_features", "parse_problem"]
+
+_ALLOWED: Final = frozenset(
+    {
+        "name", "features", "node", "nodes", "classes", "slices", "allocatedClaims", "allocated", "claims", "sequence",
+        "sequenceNodes", "results", "error", "tags", "meta", "upstream",
+    }
+)  # fmt: skip
+_SETS: Final = {
+    "all": Features.all(),
+    "none": Features.none(),
+    "default": replace(Features(), fractional_capacity_range=True),
+    "stable": replace(
+        Features.none(), admin_access=True, prioritized_list=True, partitionable_devices=True, device_taints=True
+    ),
+}
+"""Sets of gates by the names that the recordings use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedProblem:
+    """What upstream was asked.
+
+    Args:
+        nodes: Each is asked on its own.
+        allocated: Claims that hold devices.
+        taken: Devices in use besides those.
+        claims: Claims of one pod; empty for a sequence.
+        sequence: Claims of pods that come one after the other.
+        sequence_nodes: Names of the nodes allowed for each pod; empty for all.
+    """
+
+    name: str
+    features: Features
+    nodes: tuple[Node, ...]
+    classes: Mapping[str, DeviceClass]
+    slices: tuple[ResourceSlice, ...]
+    allocated: tuple[ResourceClaim, ...]
+    taken: frozenset[DeviceId]
+    claims: tuple[ResourceClaim, ...]
+    sequence: tuple[tuple[ResourceClaim, ...], ...]
+    sequence_nodes: tuple[tuple[str, ...], ...]
+
+
+def get_field(record: Mapping[str, Any], key: str, kind: type | tuple[type, ...]) -> Any:
+    """Return a field of a record.
+
+    Raises:
+        FieldError: It is absent or of another type.
+    """
+    value = record.get(key)
+    if not isinstance(value, kind):
+        raise FieldError(key, value, allowed=str(kind), hint="record the case anew")
+    return value
+
+
+def parse_features(value: object) -> Features:
+    """Return the gates of a record: the name of a set, names of gates, or gates with their state.
+
+    Raises:
+        FieldError: A name is not known.
+    """
+    if isinstance(value, str) and value in _SETS:
+        return _SETS[value]
+    if isinstance(value, list):
+        return Features.parse({str(gate): True for gate in value})
+    if isinstance(value, dict) and all(isinstance(on, bool) for on in value.values()):
+        return Features.parse(value)
+    raise FieldError("features", value, allowed=f"one of {', '.join(_SETS)}, or gates", hint="record the case anew")
+
+
+def parse_problem(record: Mapping[str, Any]) -> RecordedProblem:
+    """Return the problem of a record.
+
+    Raises:
+        InputError: Something in it is not understood.
+    """
+    if unknown := sorted(set(record) - _ALLOWED):
+        raise FieldError(unknown[0], record[unknown[0]], allowed="no such field", hint="teach the reader this field")
+    nodes = ([record["node"]] if record.get("node") else []) + list(record.get("nodes") or [])
+    classes = [parse_device_class(item) for item in record.get("classes") or []]
+    return RecordedProblem(
+        name=get_field(record, "name", str),
+        features=parse_features(record.get("features", "default")),
+        nodes=tuple(parse_node(item) for item in nodes),
+        classes={item.name: item for item in classes},
+        slices=tuple(parse_resource_slice(item) for item in record.get("slices") or []),
+        allocated=_parse_claims(record.get("allocatedClaims")),
+        taken=frozenset(_parse_device(text) for text in record.get("allocated") or []),
+        claims=_parse_claims(record.get("claims")),
+        sequence=tuple(_parse_claims(step) for step in record.get("sequence") or []),
+        sequence_nodes=tuple(tuple(names) for names in record.get("sequenceNodes") or []),
+    )
+
+
+def _parse_claims(items: list[dict[str, Any]] | None) -> tuple[ResourceClaim, ...]:
+    return tuple(parse_resource_claim(item) for item in items or [])
+
+
+def _parse_device(text: str) -> DeviceId:
+    parts = text.split("/")
+    if len(parts) < 3:
+        raise FieldError("allocated", text, allowed="driver/pool/device", hint="record the case anew")
+    return DeviceId(parts[0], "/".join(parts[1:-1]), parts[-1])
