@@ -1,0 +1,90 @@
+"""What compiled functions call: slow but general ways to read, loop and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+from claimsmith.cel.attributes import select
+from claimsmith.cel.frames import Failure
+from claimsmith.cel.operators import contains, has_key, is_equal
+from claimsmith.cel.values import (
+    NONE,
+    DomainMap,
+    MutableMap,
+    Optional,
+    Value,
+    equals,
+    from_key,
+    is_list,
+    is_map,
+    to_key,
+)
+
+FALLBACK: Final = object()
+"""What a compiled function gives when the interpreter must decide."""
+
+
+class _NarrowError(Exception):
+    """A value is outside what the function handles; raised as a class, so that no traceback grows."""
+
+
+def _fail() -> NoReturn:
+    raise _NarrowError
+
+
+def _iterate(value: Value) -> Iterator[Value] | list[Value]:
+    """Elements of a list, or keys of a map."""
+    if isinstance(value, (list, tuple)):
+        return iter(value)
+    return [from_key(key) for key in value] if is_map(value) else _fail()
+
+
+def _iterate_pairs(value: Value) -> Iterator[tuple[Value, Value]] | list[tuple[Value, Value]]:
+    """Indexes and elements of a list, or keys and values of a map."""
+    if is_list(value):
+        return enumerate(value)
+    return [(from_key(key), item) for key, item in value.items()] if is_map(value) else _fail()
+
+
+def _get(target: Value, key: Value) -> Value:
+    """What stands at a key or index; optionals stay optional."""
+    if type(target) is Optional:
+        return _get_optional(target, key)
+    value, _ = select(target, key, is_test=False)
+    return _fail() if isinstance(value, Failure) else value
+
+
+def _get_optional(target: Value, key: Value) -> Optional:
+    """What stands at a key or index, as an optional."""
+    if type(target) is Optional:
+        if not target.present:
+            return NONE
+        target = target.value
+    value, present = select(target, key, is_test=True)
+    if isinstance(value, Failure):
+        _fail()
+    return Optional(value, True) if present else NONE
+
+
+def _has(target: Value, key: Value) -> bool:
+    """Whether something stands at a key."""
+    return _get_optional(target, key).present
+
+
+def _as_domain_map(value: dict[str, Any]) -> DomainMap:
+    return DomainMap(value)
+
+
+def _unwrap(value: Value) -> Optional:
+    return value if type(value) is Optional else _fail()
+
+
+HELPERS: Final[dict[str, Any]] = {
+    "FALLBACK": FALLBACK, "FAIL": _NarrowError, "EMPTY": {}, "MISSING": object(), "NONE": NONE,
+    "ITER": _iterate, "PAIRS": _iterate_pairs, "GET": _get, "OPT": _get_optional, "HAS": _has, "EQ": equals,
+    "SAME": is_equal, "IN": contains, "DOMAINS": _as_domain_map, "UNWRAP": _unwrap, "OPTIONAL": Optional,
+    "KEY": to_key, "MAP": MutableMap, "PLAIN": dict, "HAS_KEY": has_key, "type": type, "str": str, "int": int,
+    "bool": bool, "float": float, "bytes": bytes, "Exception": Exception,
+}  # fmt: skip
+"""Names that compiled functions use, with what they stand for."""
