@@ -60,6 +60,7 @@ class QueuedPod:
     serial: int = 0
     place: str = ""
     decided_at: int = 0
+    has_changed: bool = False
 
 
 @dataclass(order=True, slots=True)
@@ -107,8 +108,10 @@ class PodQueue:
             self._activate(item)
             return
         old, item.pod = item.pod, pod
-        if item.place == "waiting" and _may_help_itself(old, pod):
-            self._ready(item)
+        if _may_help_itself(old, pod):
+            item.has_changed = item.place == "deciding"
+            if item.place == "waiting":
+                self._ready(item)
 
     def remove(self, ref: PodRef) -> None:
         """Forget a pod: it is bound, finished or gone."""
@@ -124,7 +127,7 @@ class PodQueue:
             if entry.serial == entry.item.serial and entry.item.place == "active":
                 item = entry.item
                 self._place(item, "deciding")
-                item.decided_at = self._changes
+                item.decided_at, item.has_changed = self._changes, False
                 item.attempts += 1
                 return item
         return None
@@ -162,7 +165,9 @@ class PodQueue:
         item.attempts -= not backoff
         item.tried_s, item.ready_s, item.waits_for = now_s, now_s + pause_s, waits_for
         self._place(item, "waiting")
-        if any(serial > item.decided_at and _helps(item, change) for serial, change in self._recent):
+        if item.has_changed or any(
+            serial > item.decided_at and _helps(item, change) for serial, change in reversed(self._recent)
+        ):
             self._ready(item)
 
     def retry(self, item: QueuedPod) -> None:

@@ -158,6 +158,15 @@ def test_a_waiting_pod_whose_claims_get_names_is_tried(queue: PodQueue) -> None:
     assert names(queue) == ["a"]
 
 
+def test_a_pod_whose_claims_get_names_during_its_decision_is_tried_again(queue: PodQueue) -> None:
+    queue.add(pod("a"))
+    item = popped(queue)
+    queue.add(pod("a", claim_names={"gpu": "a-gpu-x"}))
+    queue.postpone(item, lambda change: False, backoff=False)
+
+    assert names(queue) == ["a"]
+
+
 def test_a_status_change_of_a_waiting_pod_is_no_reason_to_try_it(queue: PodQueue, clock: Clock) -> None:
     queue.add(pod("a"))
     queue.postpone(popped(queue), lambda change: False)
