@@ -119,8 +119,15 @@ class EmbeddedNode:
         )
         return EmbeddedKubelet(NodeConfig(name=NODE), paths=self.paths, client=self.client, services=services)
 
-    def plugin(self, driver: Driver) -> NodePlugin:
-        return NodePlugin(driver, paths=self.paths, node_name=NODE, claims=ApiClaims(self.client), boot_id="boot")
+    def plugin(self, driver: Driver, *, instance_uid: str = "") -> NodePlugin:
+        return NodePlugin(
+            driver,
+            paths=self.paths,
+            node_name=NODE,
+            claims=ApiClaims(self.client),
+            boot_id="boot",
+            instance_uid=instance_uid,
+        )
 
     @contextlib.asynccontextmanager
     async def running(self, kubelet: EmbeddedKubelet | None = None) -> AsyncIterator[EmbeddedKubelet]:
@@ -135,7 +142,7 @@ class EmbeddedNode:
     async def serving(self, driver: Driver) -> AsyncIterator[NodePlugin]:
         """Serve a driver, registered with the kubelet, until the block ends."""
         async with self.plugin(driver) as plugin:
-            await self.kubelet.sync_plugins()
+            await self.kubelet.check_plugins()
             yield plugin
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:

@@ -278,7 +278,7 @@ async def test_a_restarted_kubelet_takes_over_its_pods_and_ends_them_in_time(
 ) -> None:
     async with node.plugin(driver) as plugin:
         async with node.running() as first:
-            await first.sync_plugins()
+            await first.check_plugins()
             _, claim = await node.run_pod("p", "gpu-0")
         second = node.new_kubelet()
         async with node.running(second):
@@ -295,13 +295,13 @@ async def test_a_restarted_kubelet_gives_back_what_pods_used_that_are_gone(
 ) -> None:
     async with node.plugin(driver) as plugin:
         async with node.running() as first:
-            await first.sync_plugins()
+            await first.check_plugins()
             await node.run_pod("p", "gpu-0")
         await node.client.delete(POD, "p", namespace="default", grace_period_s=0)
         await node.goes("p")
         second = node.new_kubelet()
         async with node.running(second):
-            await second.sync_plugins()
+            await second.check_plugins()
             await node.wait_until_free(second)
 
         assert plugin.prepared() == ()

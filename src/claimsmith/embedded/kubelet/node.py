@@ -103,7 +103,7 @@ class EmbeddedKubelet:
         """The DRA drivers that are registered."""
         self.claims = PodClaims(self.plugins, services.claims, paths.state / CHECKPOINT_FILE)
         """The claims that are prepared for pods."""
-        self._watcher = PluginWatcher(paths.plugins_registry, {DRA_PLUGIN_TYPE: self.plugins}, clock=self._clock)
+        self._watcher = PluginWatcher(paths.plugins_registry, {DRA_PLUGIN_TYPE: self.plugins})
         self._group: asyncio.TaskGroup | None = None
         self._workers = PodWorkers(
             claims=self.claims,
@@ -146,14 +146,14 @@ class EmbeddedKubelet:
             self._services.pods.detach(self.config.name)
             await self.plugins.close()
 
-    async def sync_plugins(self) -> None:
-        """Look for plugins that came or went, now."""
+    async def check_plugins(self) -> None:
+        """Look for plugins that came or went, and remove the slices of drivers that have been away for long."""
         await self._watcher.sync()
+        await self._wipe_lost_drivers()
 
     async def _watch_plugins(self) -> None:
         while True:
-            await self._watcher.sync()
-            await self._wipe_lost_drivers()
+            await self.check_plugins()
             await self._clock.sleep(_PERIOD_S)
 
     async def _drop_leftovers(self) -> None:

@@ -20,7 +20,6 @@ from typing import Any, Final, Protocol
 import grpc
 import grpc.aio
 
-from claimsmith.embedded.kubelet.clock import Clock
 from claimsmith.errors import PluginRefusedError
 from claimsmith.kubelet import pluginregistration_v1_pb2 as messages
 from claimsmith.kubelet.services import GET_INFO, NOTIFY, Method
@@ -29,7 +28,6 @@ from claimsmith.telemetry import get_logger, log_event
 __all__ = ["PluginHandler", "PluginInfo", "PluginWatcher"]
 
 _log = get_logger("embedded.kubelet")
-_PERIOD_S: Final = 0.5
 _INFO_TIMEOUT_S: Final = 1.0
 _NOTIFY_TIMEOUT_S: Final = 5.0
 _PASSES_MAX: Final = 64
@@ -81,25 +79,21 @@ class PluginWatcher:
         handlers: Who takes plugins, by their type.
     """
 
-    def __init__(self, folder: Path, handlers: Mapping[str, PluginHandler], *, clock: Clock) -> None:
-        self._folder, self._handlers, self._clock = folder, handlers, clock
+    def __init__(self, folder: Path, handlers: Mapping[str, PluginHandler]) -> None:
+        self._folder, self._handlers = folder, handlers
         self._seen: dict[str, _Seen] = {}
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        while True:
-            await self.sync()
-            await self._clock.sleep(_PERIOD_S)
+        self._syncing = asyncio.Lock()
 
     async def sync(self) -> None:
         """Compare the folder with what is registered, once; a plugin that fails is tried again in later passes."""
-        found = _list_sockets(self._folder)
-        for name in [name for name, seen in self._seen.items() if found.get(name) != (seen.inode, seen.made_ns)]:
-            await self._drop(self._seen.pop(name))
-        for name, (inode, made_ns) in found.items():
-            self._seen.setdefault(name, _Seen(inode, made_ns))
-        waiting = [(name, seen) for name, seen in self._seen.items() if seen.info is None]
-        await asyncio.gather(*(self._try(name, seen) for name, seen in waiting))
+        async with self._syncing:
+            found = _list_sockets(self._folder)
+            for name in [name for name, seen in self._seen.items() if found.get(name) != (seen.inode, seen.made_ns)]:
+                await self._drop(self._seen.pop(name))
+            for name, (inode, made_ns) in found.items():
+                self._seen.setdefault(name, _Seen(inode, made_ns))
+            waiting = [(name, seen) for name, seen in self._seen.items() if seen.info is None]
+            await asyncio.gather(*(self._try(name, seen) for name, seen in waiting))
 
     async def _drop(self, seen: _Seen) -> None:
         if seen.info is not None:
