@@ -13,6 +13,7 @@ The documents come from the Go module k8s.io/kubernetes (`go mod download k8s.io
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import keyword
 import re
@@ -298,6 +299,17 @@ def formatted(text: str, path: Path) -> str:
     return subprocess.run([*ruff, "format", *name, "-"], input=text, text=True, capture_output=True, check=True).stdout
 
 
+def digest(body: str) -> str:
+    """Return the line that shows whether somebody has edited a module; `body` is all below it."""
+    return f"# Digest of what follows: {hashlib.sha256(body.encode()).hexdigest()[:16]}\n"
+
+
+def sealed(text: str) -> str:
+    """Return a formatted module with its digest below the header."""
+    body = text.removeprefix(HEADER)
+    return HEADER + digest(body) + body
+
+
 def generate(spec_dir: Path) -> dict[Path, str]:
     """Return path → text of every generated module."""
     schemas = read_schemas(spec_dir)
@@ -311,7 +323,7 @@ def generate(spec_dir: Path) -> dict[Path, str]:
             homes[name] = module
     paths = {module: OUT_DIR / f"{module}.py" for module in placed}
     return {
-        paths[module]: formatted(module_text(module, names, schemas, homes), paths[module])
+        paths[module]: sealed(formatted(module_text(module, names, schemas, homes), paths[module]))
         for module, names in placed.items()
     }
 
