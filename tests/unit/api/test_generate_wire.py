@@ -11,9 +11,8 @@ from scripts.generate_wire import (
     OUT_DIR,
     camel,
     class_name,
+    digest,
     field_line,
-    find_spec_dir,
-    generate,
     snake,
 )
 
