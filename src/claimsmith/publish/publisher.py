@@ -81,6 +81,7 @@ class SlicePublisher:
         self._wanted: _Wanted | None = None
         self._wake = asyncio.Event()
         self._published = asyncio.Event()
+        self._synced = asyncio.Event()
         self._stored: dict[str, StoredSlice] = {}
         self._unseen: set[str] = set()
         self._all_seen = asyncio.Event()
@@ -107,6 +108,10 @@ class SlicePublisher:
         self._repairs.reset()
         self._wake.set()
 
+    async def wait_synced(self) -> None:
+        """Return once it is known what the API server has."""
+        await self._synced.wait()
+
     async def wait_published(self) -> None:
         """Return once the API server shows what was last given to `publish`."""
         await self._published.wait()
@@ -119,19 +124,20 @@ class SlicePublisher:
         """Publish until cancelled."""
         try:
             while True:
+                self._wake.clear()
+                await self._sync_safely(self._wanted)
                 await self._wake.wait()
                 await asyncio.sleep(_GATHER_S)  # Several slices that vanish together are one event.
-                self._wake.clear()
-                if self._wanted is not None:
-                    await self._sync_safely(self._wanted)
         finally:
             await self._stop_reflecting()
 
-    async def _sync_safely(self, wanted: _Wanted) -> None:
+    async def _sync_safely(self, wanted: _Wanted | None) -> None:
         """Bring the API server up to date; after a failure wait and ask for another try."""
         try:
-            await self._follow(is_wide=any(map(_is_shared, wanted.inventory.pools)))
-            await self._sync(wanted)
+            await self._follow(is_wide=wanted is not None and any(map(_is_shared, wanted.inventory.pools)))
+            self._synced.set()
+            if wanted is not None:
+                await self._sync(wanted)
             self._backoff.reset()
             self.last_error = None
         except ConflictError as error:

@@ -1,0 +1,230 @@
+"""All drivers of one node in one process: found, published, served to the kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+from claimsmith.api.kinds import RESOURCE_CLAIM
+from claimsmith.api.resource import parse_resource_claim
+from claimsmith.daemons.agent_driver import DriverLoop, LoopOptions
+from claimsmith.errors import ApiError, ClaimsmithError, ConfigError
+from claimsmith.kube.client import KubeClient
+from claimsmith.kubelet.paths import NodePaths
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.names import ClaimRef, DeviceId
+from claimsmith.node.plugin import NodePlugin, read_boot_id
+from claimsmith.publish.publisher import SlicePublisher
+from claimsmith.sdk.driver import Driver
+from claimsmith.telemetry import Meter, get_logger, log_event
+
+__all__ = ["Agent", "AgentOptions", "ApiClaims", "DriverState"]
+
+_LEFTOVERS_S: Final = 300.0
+
+_log = get_logger("agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """How an agent works.
+
+    Args:
+        loop: How often drivers are asked, and how health becomes taints.
+        instance_uid: uid of the agent's pod; needed only for two at a time, as during a rolling update.
+        boot_id: Which boot of the machine this is; None: ask the kernel.
+    """
+
+    loop: LoopOptions = field(default_factory=LoopOptions)
+    instance_uid: str = ""
+    boot_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverState:
+    """How one driver fares.
+
+    Args:
+        errors: One sentence for each thing that keeps devices from being published or listed.
+        devices: Number of devices that the API server shows.
+        prepared: Number of claims that are prepared.
+    """
+
+    driver: str
+    errors: tuple[str, ...]
+    devices: int
+    prepared: int
+
+
+class ApiClaims:
+    """Reads claims from the API server, for the drivers of a node."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    async def get_claim(self, ref: ClaimRef) -> ResourceClaim:
+        """Return a claim as it is now.
+
+        Raises:
+            NotFoundError: There is none.
+            ApiError: It can't be read now.
+        """
+        return parse_resource_claim(await self._client.get(RESOURCE_CLAIM, ref.name, namespace=ref.namespace))
+
+    async def find_held(self, devices: frozenset[DeviceId]) -> frozenset[DeviceId]:
+        """Return those of some devices that allocated claims hold.
+
+        Raises:
+            ApiError: The claims can't be listed now.
+        """
+        held: set[DeviceId] = set()
+        for obj in (await self._client.list(RESOURCE_CLAIM)).items:
+            try:
+                claim = parse_resource_claim(obj)
+            except ClaimsmithError as error:
+                log_event(_log, logging.WARNING, "A claim can't be read", reason=error)
+                continue
+            results = claim.allocation.results if claim.allocation is not None else ()
+            held.update(result.device_id for result in results if not result.admin_access)
+        return devices & held
+
+
+class Agent:
+    """Runs the drivers of a node while the context is open.
+
+    What is prepared and published stays when it closes: a restart goes unnoticed. A failure of the agent itself, not
+    of a driver or of the API server, ends the context.
+
+    Args:
+        drivers: The drivers; their names differ.
+        node_name: Name of the node in the API.
+        client: The API server.
+        paths: The folders of the node.
+        options: How it works.
+
+    Raises:
+        ConfigError: Two drivers have one name, or a socket's path is too long.
+    """
+
+    def __init__(
+        self,
+        drivers: Iterable[Driver],
+        *,
+        node_name: str,
+        client: KubeClient,
+        paths: NodePaths,
+        options: AgentOptions | None = None,
+    ) -> None:
+        self.meter = Meter()
+        """Numbers of all drivers."""
+        chosen = options or AgentOptions()
+        boot_id = read_boot_id() if chosen.boot_id is None else chosen.boot_id
+        claims = ApiClaims(client)
+        self._parts: dict[str, _Part] = {}
+        for driver in drivers:
+            if driver.name in self._parts:
+                raise ConfigError(f"agent: found two drivers named {driver.name}, allowed one; remove the second")
+            plugin = NodePlugin(
+                driver,
+                paths=paths,
+                node_name=node_name,
+                claims=claims,
+                boot_id=boot_id,
+                instance_uid=chosen.instance_uid,
+                meter=self.meter,
+            )
+            publisher = SlicePublisher(client, driver=driver.name, node=node_name)
+            self._parts[driver.name] = _Part(
+                driver, plugin, publisher, claims=claims, node=node_name, options=chosen.loop
+            )
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Serve the drivers to the kubelet and begin to publish.
+
+        Raises:
+            ConfigError: A folder or a socket can't be used.
+        """
+        async with AsyncExitStack() as stack:
+            for part in self._parts.values():
+                await stack.enter_async_context(part.plugin)
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            tasks = [group.create_task(work, name=name) for part in self._parts.values() for work, name in part.works()]
+            stack.callback(lambda: [task.cancel() for task in tasks])
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop serving and publishing; slices, CDI files and prepared claims stay."""
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def wait_published(self) -> None:
+        """Return once the API server shows the devices of every driver."""
+        for part in self._parts.values():
+            await part.publisher.wait_published()
+
+    def states(self) -> tuple[DriverState, ...]:
+        """Return how the drivers fare, in their order."""
+        return tuple(part.state() for part in self._parts.values())
+
+
+class _Part:
+    """One driver with all that belongs to it."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        plugin: NodePlugin,
+        publisher: SlicePublisher,
+        *,
+        claims: ApiClaims,
+        node: str,
+        options: LoopOptions,
+    ) -> None:
+        self.driver, self.plugin, self.publisher, self._claims = driver, plugin, publisher, claims
+        self.loop = DriverLoop(driver, node=node, publisher=publisher, find_held=self._find_held, options=options)
+
+    def works(self) -> tuple[tuple[Coroutine[Any, Any, None], str], ...]:
+        """Return what runs as long as the agent does, with names."""
+        return (
+            (self.publisher.run(), f"publish {self.driver.name}"),
+            (self._remove_leftovers(), f"leftovers {self.driver.name}"),
+            (self.loop.run(), f"driver {self.driver.name}"),
+        )
+
+    def state(self) -> DriverState:
+        """Return how the driver fares."""
+        troubles = (self.loop.last_error, self.publisher.last_error, *self.publisher.problems)
+        return DriverState(
+            driver=self.driver.name,
+            errors=tuple(str(trouble) for trouble in troubles if trouble is not None),
+            devices=sum(len(item.devices) for item in self.publisher.published()),
+            prepared=len(self.plugin.prepared()),
+        )
+
+    async def _find_held(self, devices: frozenset[DeviceId]) -> frozenset[DeviceId]:
+        """Return which devices claims hold: what is prepared here, and what the API server says is allocated."""
+        if not devices:
+            return devices
+        prepared = {device.id for claim in self.plugin.prepared() for device in claim.devices}
+        try:
+            return (devices & prepared) | await self._claims.find_held(devices)
+        except ApiError as error:
+            log_event(
+                _log, logging.WARNING, "Claims can't be listed, so that vanished devices stay published", reason=error
+            )
+            return devices
+
+    async def _remove_leftovers(self) -> None:
+        """Unprepare claims that are gone, now and from time to time."""
+        while True:
+            if self.plugin.prepared():
+                await self.plugin.remove_leftovers()
+            await asyncio.sleep(_LEFTOVERS_S)

@@ -1,0 +1,175 @@
+"""One driver of an agent: discovers again and again, turns health into taints, and tells the publisher."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from claimsmith.daemons.agent_watch import DriverWatches
+from claimsmith.errors import ClaimsmithError, DriverError
+from claimsmith.kube.backoff import Backoff
+from claimsmith.model.inventory import DeviceHealth, Inventory
+from claimsmith.model.names import DeviceId
+from claimsmith.publish.content import DeviceNotes
+from claimsmith.publish.health import HealthPolicy, HealthTaints
+from claimsmith.publish.publisher import SlicePublisher
+from claimsmith.sdk.driver import Driver
+from claimsmith.telemetry import get_logger, log_event
+
+__all__ = ["DriverLoop", "FindHeld", "LoopOptions"]
+
+_SLOW_S: Final = 30.0
+_GATHER_S: Final = 0.05
+
+FindHeld = Callable[[frozenset[DeviceId]], Awaitable[frozenset[DeviceId]]]
+"""Gets devices that are published but listed no longer; gives those of them that claims hold."""
+
+_log = get_logger("agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopOptions:
+    """How often things are looked at.
+
+    Args:
+        rediscover_s: Seconds between two calls of `discover` when nothing asks for one.
+        recheck_held_s: Seconds between two looks at who holds devices that are listed no longer.
+        health: When a device that failed may be used again.
+    """
+
+    rediscover_s: float = 60.0
+    recheck_held_s: float = 10.0
+    health: HealthPolicy = field(default_factory=HealthPolicy)
+
+
+class DriverLoop:
+    """Keeps a publisher told of a driver's devices and their health.
+
+    Args:
+        driver: The driver.
+        node: Name of the node.
+        publisher: Who publishes.
+        find_held: Tells which devices claims hold.
+        options: How often things are looked at.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        node: str,
+        publisher: SlicePublisher,
+        find_held: FindHeld,
+        options: LoopOptions,
+    ) -> None:
+        self.last_error: ClaimsmithError | None = None
+        """Why the devices can't be listed now; None when they can."""
+        self._driver, self._node, self._publisher = driver, node, publisher
+        self._find_held, self._options = find_held, options
+        self._taints = HealthTaints(driver.name, node, options.health)
+        self._inventory: Inventory | None = None
+        self._must_discover = True
+        self._due_s = 0.0
+        self._wake = asyncio.Event()
+        self._backoff = Backoff(initial_s=0.5)
+        self._watches = DriverWatches(driver, on_health=self._on_health, on_change=self._on_change)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self._watches.start()
+        try:
+            while True:
+                pause_s = await self._turn()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await self._wake.wait()
+                        await asyncio.sleep(_GATHER_S)
+                self._wake.clear()
+        finally:
+            await self._watches.stop()
+
+    async def _turn(self) -> float:
+        """Discover if need be, and publish; return after how many seconds to look again."""
+        if self._must_discover or self._is_due():
+            await self._discover()
+        if self._inventory is None:
+            return self._backoff.next_s()
+        await self._publisher.wait_synced()
+        now_s = time.monotonic()
+        held = await self._find_held(self._missing(self._inventory))
+        notes = DeviceNotes(taints=self._taints.taints(now_s), held=held)
+        self._publisher.publish(self._inventory, notes=notes)
+        ends = [self._due_s if self.last_error is None else now_s + self._backoff.next_s()]
+        if (next_s := self._taints.find_next_s(now_s)) is not None:
+            ends.append(next_s)
+        if held:
+            ends.append(now_s + self._options.recheck_held_s)
+        return max(0.0, min(ends) - now_s)
+
+    def _is_due(self) -> bool:
+        return self.last_error is not None or time.monotonic() >= self._due_s
+
+    async def _discover(self) -> None:
+        """Ask the driver; what it raises leaves the last answer in place."""
+        self._must_discover = False
+        self._due_s = time.monotonic() + self._options.rediscover_s
+        try:
+            found = await self._call_driver()
+        except ClaimsmithError as error:
+            if str(error) != str(self.last_error):
+                log_event(_log, logging.ERROR, "Devices can't be listed", driver=self._driver.name, reason=error)
+            self.last_error = error
+        else:
+            self._inventory, self.last_error = found, None
+            self._backoff.reset()
+
+    async def _call_driver(self) -> Inventory:
+        """Call `discover` in a thread, and wait however long it takes: a second call would help nobody."""
+        call = asyncio.ensure_future(asyncio.to_thread(self._driver.discover))
+        done, _ = await asyncio.wait([call], timeout=_SLOW_S)
+        if not done:
+            log_event(_log, logging.WARNING, "discover takes long", driver=self._driver.name, seconds=_SLOW_S)
+        try:
+            found = await call
+        except ClaimsmithError:
+            raise
+        except Exception as error:
+            raise DriverError(
+                f"driver {self._driver.name}: discover failed: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(found, Inventory):
+            kind = type(found).__name__
+            raise DriverError(f"driver {self._driver.name}: discover gave a {kind}, allowed an Inventory; correct it")
+        return found
+
+    def _missing(self, inventory: Inventory) -> frozenset[DeviceId]:
+        """Return the devices that are published, but that the driver lists no longer."""
+        driver = self._driver.name
+        listed = {
+            DeviceId(driver, pool.name or self._node, device.name)
+            for pool in inventory.pools
+            for device in pool.devices
+        }
+        published = (
+            DeviceId(driver, item.pool, device.name) for item in self._publisher.published() for device in item.devices
+        )
+        return frozenset(published) - listed
+
+    def _on_health(self, devices: tuple[DeviceHealth, ...]) -> None:
+        now_s = time.monotonic()
+        before = self._taints.taints(now_s)
+        for health in devices:
+            self._taints.note(health, now_s)
+        after = self._taints.taints(now_s)
+        for device in sorted(after.keys() - before.keys()):
+            log_event(_log, logging.WARNING, "Device unhealthy", device=device, cause=after[device][0].value)
+        self._wake.set()
+
+    def _on_change(self) -> None:
+        self._must_discover = True
+        self._wake.set()
