@@ -17,7 +17,7 @@ from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.allocate.screening import Candidate
-from claimsmith.errors import CelCompileError, CelError
+from claimsmith.errors import CelCompileError, InputError
 from claimsmith.model.decision import DecisionWarning, RefusedKind
 from claimsmith.model.device import DeviceAttribute
 from claimsmith.model.features import Features
@@ -93,7 +93,7 @@ class Attempt:
             [Match() if constraint.kind == "match" else Distinct() for constraint in claim.constraints]
             for claim in plan.claims
         ]
-        self._values: dict[tuple[DeviceRecord, str, str], AttributeValue | CelError | None] = {}
+        self._values: dict[tuple[DeviceRecord, str, str], AttributeValue | InputError | None] = {}
         self.changes = 0
         self.results: list[list[Taken]] = [[] for _ in plan.claims]
         self.marks: dict[DeviceRecord, list[int]] = {}
@@ -190,7 +190,7 @@ class Attempt:
         taken = sum(share.get(capacity, 0) for share in self.shares.get(record, ()))
         return record.device.capacity[capacity].value.nanos - record.use.consumed.get(capacity, 0) - taken
 
-    def find_value(self, record: DeviceRecord, plan: RequestPlan, attribute: str) -> AttributeValue | CelError | None:
+    def find_value(self, record: DeviceRecord, plan: RequestPlan, attribute: str) -> AttributeValue | InputError | None:
         """Return a device's value of an attribute that a constraint of the request names."""
         expression = plan.derived.get(attribute, "")
         key = (record, attribute, expression)
@@ -198,10 +198,10 @@ class Attempt:
             self._values[key] = self._read_value(record, attribute, expression)
         return self._values[key]
 
-    def _read_value(self, record: DeviceRecord, attribute: str, expression: str) -> AttributeValue | CelError | None:
-        found: DeviceAttribute | CelError | None
+    def _read_value(self, record: DeviceRecord, attribute: str, expression: str) -> AttributeValue | InputError | None:
+        found: DeviceAttribute | InputError | None
         found = self._selectors.derive(expression, record) if expression else record.find_attribute(attribute)
-        if isinstance(found, CelError):
+        if isinstance(found, InputError):
             text = f"derived attribute {attribute} on device {record.id}: {found}"
             self.warnings.append(DecisionWarning(kind="derived-error", text=text, devices=(record.id,)))
             return found
@@ -279,7 +279,7 @@ class Attempt:
                 continue
             for pushed in plan.constraints[:count]:
                 states[pushed].pop()
-            if self._like_upstream and isinstance(value, CelError):
+            if self._like_upstream and isinstance(value, InputError):
                 kind: RefusedKind = "derived-compile" if isinstance(value, CelCompileError) else "derived-runtime"
                 return kind, f"derived attribute of device {record.id}: {value}"
             return False

@@ -5,37 +5,19 @@ Source: isSelectable and selectorsMatch in structured/internal/incubating, k8s.i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from claimsmith.allocate.records import DeviceRecord
-from claimsmith.errors import CelCompileError, CelError, CelRuntimeError
+from claimsmith.cel import CelDevice, CelEnvironment, Program, Purpose, compile_expression, prepare_device
+from claimsmith.errors import CelCompileError, CelDeviceError, CelError, CelRuntimeError, InputError
 from claimsmith.model.claim import DeviceClass, SubRequest
-from claimsmith.model.device import Device, DeviceAttribute, DeviceToleration
+from claimsmith.model.device import DeviceAttribute, DeviceToleration
 from claimsmith.model.features import Features
 from claimsmith.model.quantity import Quantity
 
-__all__ = ["MATCH", "RequestShape", "SelectorEngine", "Selectors", "Verdict"]
-
-
-class SelectorEngine(Protocol):
-    """The selector language, as far as the allocator needs it."""
-
-    def compile(self, text: str) -> Any:
-        """Return the program of a selector; raises CelCompileError."""
-
-    def compile_attribute(self, text: str) -> Any:
-        """Return the program of a derived attribute; raises CelCompileError."""
-
-    def prepare(self, driver: str, device: Device) -> Any:
-        """Return the device in the form that programs read."""
-
-    def evaluate(self, program: Any, device: Any) -> bool:
-        """Return the answer for a prepared device; raises CelRuntimeError."""
-
-    def evaluate_attribute(self, program: Any, device: Any) -> DeviceAttribute | None:
-        """Return the value of an expression as an attribute; raises CelRuntimeError."""
+__all__ = ["MATCH", "RequestShape", "Selectors", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +77,12 @@ class Verdict:
     of_class: bool = False
     position: int = 0
     expression: str = ""
-    error: CelError | None = None
+    error: InputError | None = None
+
+    @property
+    def problem(self) -> str:
+        """What went wrong, without the expression."""
+        return self.error.message if isinstance(self.error, CelError) else str(self.error)
 
 
 MATCH = Verdict("match")
@@ -106,12 +93,13 @@ _GATE = Verdict("gate")
 class Selectors:
     """The selectors' answers for devices, kept with the devices; texts are compiled once."""
 
-    __slots__ = ("_engine", "_features", "_programs")
+    __slots__ = ("_derived", "_environment", "_features", "_programs")
 
-    def __init__(self, engine: SelectorEngine, features: Features) -> None:
-        self._engine = engine
+    def __init__(self, features: Features) -> None:
         self._features = features
-        self._programs: dict[object, Any] = {}
+        self._environment = CelEnvironment.for_stored_expressions(features)
+        self._programs: dict[str, Program | CelCompileError] = {}
+        self._derived: dict[str, Program | CelCompileError] = {}
 
     def find_verdict(self, shape: RequestShape, record: DeviceRecord) -> Verdict:
         """Return what the class's, then the request's selectors say; the first that isn't true decides."""
@@ -128,22 +116,36 @@ class Selectors:
                 return Verdict(kind, of_class, position, text, answer)
         return MATCH
 
-    def evaluate(self, text: str, record: DeviceRecord) -> bool | CelError:
+    def evaluate(self, text: str, record: DeviceRecord) -> bool | InputError:
         """Return the answer of one expression for one device, or why there is none."""
         answer = record.answers.get(text)
         if answer is None:
             answer = record.answers[text] = self._evaluate(text, record)
         return answer
 
-    def derive(self, text: str, record: DeviceRecord) -> DeviceAttribute | CelError | None:
+    def derive(self, text: str, record: DeviceRecord) -> DeviceAttribute | InputError:
         """Return the attribute that a derived attribute's expression comes to, or why there is none."""
-        if text not in record.derived:
-            record.derived[text] = self._derive(text, record)
-        return record.derived[text]
+        answer = record.derived.get(text)
+        if answer is None:
+            answer = record.derived[text] = self._derive(text, record)
+        return answer
+
+    def find_false_clause(self, text: str, record: DeviceRecord) -> str:
+        """Return the first part of an expression, between `&&` at its top, that is false for the device."""
+        program = self._programs.get(text)
+        if isinstance(program, Program):
+            for clause in program.clauses():
+                try:
+                    if clause.evaluate_value(self._prepare(record)) is False:
+                        return clause.text
+                except (CelRuntimeError, CelDeviceError):
+                    continue
+        return text
 
     def forget(self, records: Iterable[DeviceRecord]) -> None:
         """Drop all programs and answers, so that texts that nobody uses any more don't add up."""
         self._programs.clear()
+        self._derived.clear()
         for record in records:
             record.answers.clear()
             record.derived.clear()
@@ -151,38 +153,38 @@ class Selectors:
     @property
     def known_texts(self) -> int:
         """Number of expressions that are kept."""
-        return len(self._programs)
+        return len(self._programs) + len(self._derived)
 
-    def _evaluate(self, text: str, record: DeviceRecord) -> bool | CelError:
-        program = self._compile(text, self._engine.compile)
-        if isinstance(program, CelCompileError):
-            return program
-        try:
-            return self._engine.evaluate(program, self._prepare(record))
-        except CelRuntimeError as error:
-            return error
-
-    def _derive(self, text: str, record: DeviceRecord) -> DeviceAttribute | CelError | None:
-        program = self._compile(text, self._engine.compile_attribute)
-        if isinstance(program, CelCompileError):
-            return program
-        try:
-            return self._engine.evaluate_attribute(program, self._prepare(record))
-        except CelRuntimeError as error:
-            return error
-
-    def _compile(self, text: str, compile: Callable[[str], Any]) -> Any:
-        key = (text, compile)
-        program = self._programs.get(key)
+    def _evaluate(self, text: str, record: DeviceRecord) -> bool | InputError:
+        program = self._programs.get(text)
         if program is None:
-            try:
-                program = compile(text)
-            except CelCompileError as error:
-                program = error
-            self._programs[key] = program
-        return program
+            program = self._programs[text] = self._compile(text, "selector")
+        if isinstance(program, CelCompileError):
+            return program
+        try:
+            return program.evaluate(self._prepare(record))
+        except (CelRuntimeError, CelDeviceError) as error:
+            return error
 
-    def _prepare(self, record: DeviceRecord) -> Any:
+    def _derive(self, text: str, record: DeviceRecord) -> DeviceAttribute | InputError:
+        program = self._derived.get(text)
+        if program is None:
+            program = self._derived[text] = self._compile(text, "derived-attribute")
+        if isinstance(program, CelCompileError):
+            return program
+        try:
+            return program.evaluate_attribute(self._prepare(record))
+        except (CelRuntimeError, CelDeviceError) as error:
+            return error
+
+    def _compile(self, text: str, purpose: Purpose) -> Program | CelCompileError:
+        try:
+            return compile_expression(text, environment=self._environment, purpose=purpose)
+        except CelCompileError as error:
+            return error
+
+    def _prepare(self, record: DeviceRecord) -> CelDevice:
+        """Return the device in the form that programs read; raises CelDeviceError when it has none."""
         if record.cel is None:
-            record.cel = self._engine.prepare(record.id.driver, record.device)
+            record.cel = prepare_device(record.id.driver, record.device, environment=self._environment)
         return record.cel

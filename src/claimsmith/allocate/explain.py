@@ -16,7 +16,7 @@ from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.records import DeviceRecord
-from claimsmith.errors import CelError
+from claimsmith.errors import InputError
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason, ReasonKind, Refused
 from claimsmith.model.names import ClaimRef, DeviceId
@@ -206,7 +206,7 @@ class _NodeExplanation:
     def _read(self, record: DeviceRecord, plan: RequestPlan, attribute: str) -> AttributeValue | None:
         expression = plan.derived.get(attribute)
         found = self._cluster.selectors.derive(expression, record) if expression else record.find_attribute(attribute)
-        if isinstance(found, CelError):
+        if isinstance(found, InputError):
             return None
         return read_value(found, lists=self._cluster.features.list_type_attributes)
 

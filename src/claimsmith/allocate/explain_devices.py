@@ -84,10 +84,11 @@ class DeviceSorter:
         whose = f"selector of class {shape.class_name}" if verdict.of_class else "selector"
         data = {"expression": verdict.expression, "class": shape.class_name if verdict.of_class else ""}
         if verdict.error is not None:
-            pattern = f"{{devices}}: {whose} {verdict.expression} can't be evaluated: {verdict.error.message}"
-            return _find("selector-error", record, pattern, {**data, "error": verdict.error.message})
+            pattern = f"{{devices}}: {whose} {verdict.expression} can't be evaluated: {verdict.problem}"
+            return _find("selector-error", record, pattern, {**data, "error": verdict.problem})
         kind: ReasonKind = "class-selector" if verdict.of_class else "selector"
-        return _find(kind, record, f"{{devices}}: {whose} {verdict.expression} is false", data)
+        clause = self.cluster.selectors.find_false_clause(verdict.expression, record)
+        return _find(kind, record, f"{{devices}}: {whose} {clause} is false", {**data, "clause": clause})
 
     def _explain_taint(self, record: DeviceRecord, shape: RequestShape) -> DeviceFinding | None:
         if self.cluster.screen.tolerates(record, shape):

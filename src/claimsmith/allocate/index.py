@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from claimsmith.allocate.cel_engine import CelEngine
 from claimsmith.allocate.counters import PoolCounters, count_pool
-from claimsmith.allocate.eligibility import RequestShape, SelectorEngine, Selectors
+from claimsmith.allocate.eligibility import RequestShape, Selectors
 from claimsmith.allocate.node_selector import NAME_ANCHOR, Anchor, find_anchors
 from claimsmith.allocate.plan import PodPlan, plan_claims
 from claimsmith.allocate.pools import BadSelector, GatheredPools, PoolParts, PoolView, build_pool, gather_pools
@@ -61,7 +60,6 @@ class PreparedCluster:
         features: The gates; they can't change later.
         like_upstream: Answer exactly as upstream, also where it is wrong or aborts needlessly.
         history: Slices that are no longer published; they tell what devices in use consume that have vanished.
-        engine: The selector language; default is claimsmith's own.
     """
 
     def __init__(
@@ -70,12 +68,11 @@ class PreparedCluster:
         *,
         like_upstream: bool = False,
         history: Iterable[ResourceSlice] = (),
-        engine: SelectorEngine | None = None,
     ) -> None:
         self.features = features or Features()
         self.like_upstream = like_upstream
         self.classes: Mapping[str, DeviceClass] = {}
-        self.selectors = Selectors(engine or _load_engine(self.features), self.features)
+        self.selectors = Selectors(self.features)
         self.screen = Screen(
             self.features, self.selectors, find_counters=self.find_counters, like_upstream=like_upstream
         )
@@ -352,8 +349,3 @@ def _index_devices(records: Iterable[SliceRecord]) -> dict[DeviceId, list[Device
         for device in record.devices:
             devices[device.id].append(device)
     return devices
-
-
-def _load_engine(features: Features) -> SelectorEngine:
-
-    return CelEngine(features)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from claimsmith.allocate.node_selector import find_selector_error
 from claimsmith.allocate.usage import FREE, DeviceUse
-from claimsmith.errors import CelError
+from claimsmith.cel import CelDevice
+from claimsmith.errors import InputError
 from claimsmith.model.device import Device, DeviceAttribute
 from claimsmith.model.names import CounterId, DeviceId
 from claimsmith.model.pool import ResourceSlice
@@ -37,10 +38,10 @@ class DeviceRecord:
         self.slice = slice
         self.use: DeviceUse = FREE
         self.consumption = _sum_consumption(device)
-        self.answers: dict[str, bool | CelError] = {}
-        self.derived: dict[str, DeviceAttribute | CelError | None] = {}
+        self.answers: dict[str, bool | InputError] = {}
+        self.derived: dict[str, DeviceAttribute | InputError] = {}
         self.plans: dict[object, CapacityPlan] = {}
-        self.cel: Any = None
+        self.cel: CelDevice | None = None
 
     def __repr__(self) -> str:
         return f"DeviceRecord({self.id})"

@@ -1,0 +1,98 @@
+"""Short ways to ask the search in tests: problems from builders, answers as lists of device names."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+from claimsmith.allocate.problem import AllocationProblem, merge_taint_rules
+from claimsmith.allocate.search import allocate
+from claimsmith.allocate.verify import VerifyCase, verify_allocation
+from claimsmith.model.claim import DeviceClass, ResourceClaim
+from claimsmith.model.decision import Allocation, Decision, Pending
+from claimsmith.model.features import Features
+from claimsmith.model.node import Node
+from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
+from claimsmith.testing.builders import klass, node
+
+ALL_GATES = Features.all()
+
+
+def problem(
+    *objects: ResourceSlice | DeviceClass | ResourceClaim | DeviceTaintRule,
+    features: Features | None = None,
+    on: Node | None = None,
+    history: Iterable[ResourceSlice] = (),
+) -> AllocationProblem:
+    """Return the problem of allocating the claims that have no allocation; the others hold devices."""
+    claims = [item for item in objects if isinstance(item, ResourceClaim)]
+    classes = [item for item in objects if isinstance(item, DeviceClass)] or [klass()]
+    rules = [item for item in objects if isinstance(item, DeviceTaintRule)]
+    slices = tuple(item for item in objects if isinstance(item, ResourceSlice))
+    return AllocationProblem(
+        node=on or node(),
+        claims=tuple(claim for claim in claims if claim.allocation is None),
+        slices=merge_taint_rules(slices, rules),
+        classes={item.name: item for item in classes},
+        allocated=tuple(claim for claim in claims if claim.allocation is not None),
+        features=features or ALL_GATES,
+        history=tuple(history),
+    )
+
+
+def solve(asked: AllocationProblem, *, like_upstream: bool = False, budget_steps: int | None = 50_000) -> Decision:
+    """Return the decision; an allocation is checked by the independent checker first."""
+    numbers = itertools.count(1)
+    decision = allocate(
+        asked,
+        share_ids=lambda: f"00000000-0000-4000-8000-{next(numbers):012d}",
+        budget_steps=budget_steps,
+        like_upstream=like_upstream,
+    )
+    if isinstance(decision, Allocation):
+        case = VerifyCase(
+            node=asked.node,
+            claims=asked.claims,
+            slices=asked.slices,
+            classes=asked.classes,
+            allocated=asked.allocated,
+            features=asked.features,
+        )
+        broken = verify_allocation(case, decision.results)
+        if broken:
+            raise AssertionError("; ".join(map(str, broken)))
+    return decision
+
+
+def devices(decision: Decision) -> list[list[str]]:
+    """Return the names of the devices that each claim got.
+
+    Raises:
+        AssertionError: The claims got no devices.
+    """
+    if not isinstance(decision, Allocation):
+        raise AssertionError(f"found {decision}, expected an allocation")
+    return [[result.device for result in allocation.results] for allocation in decision.results]
+
+
+def reasons(decision: Decision) -> list[str]:
+    """Return the reasons why the claims are pending.
+
+    Raises:
+        AssertionError: The claims are not pending.
+    """
+    if not isinstance(decision, Pending):
+        raise AssertionError(f"found {decision}, expected that the claims don't fit")
+    return [reason.text for reason in decision.reasons]
+
+
+def ask(
+    *objects: ResourceSlice | DeviceClass | ResourceClaim | DeviceTaintRule, features: Features | None = None
+) -> Decision:
+    """Return the decision about objects on the default node."""
+    return solve(problem(*objects, features=features))
+
+
+def by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:
+    """Return classes by name."""
+    return {item.name: item for item in classes}
