@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from claimsmith.api.kinds import KINDS, Kind
-from claimsmith.api.manifests import read_documents
+from claimsmith.api.manifests import parse_manifests, read_documents
+from claimsmith.api.objects import parse_objects
 from claimsmith.api.resource import (
     encode_resource_claim,
     encode_resource_slice,
@@ -21,6 +22,7 @@ from claimsmith.api.resource import (
 from claimsmith.api.schema import check_object, prune_object
 from claimsmith.api.shapes import Form, Shape, WireField, get_shape
 from claimsmith.api.yamltext import resolve_plain
+from claimsmith.errors import InputError
 
 NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12)
@@ -156,3 +158,49 @@ def test_any_json_is_checked_without_an_exception(value: Any, wire: Kind) -> Non
     issues = check_object(value, wire.wire_type)
 
     assert isinstance(value, dict) or value is None or issues[0].allowed == "an object"
+
+
+def why_refused(text: str) -> str:
+    """The message with which a text is refused, empty when it is read; any other exception is a failure."""
+    try:
+        parse_objects(parse_manifests(text, source="fuzz"))
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@given(text=st.text(max_size=200) | st.text("{}[]:,-&*<?!|>'\"%@` \n\taby01.~#", max_size=80))
+@settings(max_examples=300)
+def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
+    assert "\n" not in why_refused(text)
+
+
+MANIFEST = json.dumps(
+    {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "labels": {"a": "b"}},
+        "spec": {
+            "devices": {
+                "requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}],
+                "config": [{"opaque": {"driver": "d", "parameters": {"x": [1]}}}],
+            }
+        },
+    },
+    indent=1,
+)
+
+
+@given(start=st.integers(0, len(MANIFEST)), cut=st.integers(0, 40), junk=st.text("{}[]:,-&*\"' \nab01.~", max_size=5))
+@settings(max_examples=300)
+def test_a_damaged_manifest_is_read_or_refused_in_one_line(start: int, cut: int, junk: str) -> None:
+    text = MANIFEST[:start] + junk + MANIFEST[start + cut :]
+
+    assert "\n" not in why_refused(text)
+
+
+@given(value=JSON, kind=st.sampled_from(KINDS))
+def test_any_value_in_place_of_a_spec_is_read_or_refused_in_one_line(value: Any, kind: Kind) -> None:
+    obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x"}, "spec": value}
+
+    assert "\n" not in why_refused(json.dumps(obj))
