@@ -31,7 +31,7 @@ from claimsmith.schedule.filter import NodeFilter
 from claimsmith.schedule.message import render_refusal
 from claimsmith.schedule.queue import Change
 from claimsmith.schedule.score import Placement, get_rank, has_alternatives, order_nodes
-from claimsmith.schedule.usage import UsageIndex, plan_requests
+from claimsmith.schedule.usage import NodeUsage, UsageIndex, plan_requests
 
 __all__ = ["Decider", "Placed", "Unplaced"]
 
@@ -175,7 +175,8 @@ class Decider:
         return next((claim for claim in self._cache.claims if is_extended_claim(claim, pod)), None)
 
     def _find_candidates(self, pod: Pod, claims: _Claims) -> _Candidates:
-        found, fits = _Candidates(), []
+        found = _Candidates()
+        fits: list[tuple[Node, NodeUsage]] = []
         checks = NodeFilter(pod=pod, wanted=plan_requests(pod), claims=claims.allocated, matches=matches_node)
         plans: dict[str, ExtendedPlan] = {}
         names = find_extended_names(pod)
@@ -183,14 +184,14 @@ class Decider:
         for node in self._cache.nodes.values():
             plan = plan_extended(pod, node, classes) if names else _NO_PLAN
             reasons = _extended_reasons(plan, claims.extended, node.name)
-            reasons += checks.find_reasons(node, self._usage.find(node.name), by_claim=_served(plan, names))
+            usage = self._usage.find(node)
+            reasons += checks.find_reasons(node, usage, by_claim=_served(plan, names))
             if reasons:
                 found.refused[node.name] = reasons
             else:
                 plans[node.name] = plan
-                fits.append(node)
-        usage = {node.name: self._usage.find(node.name) for node in fits}
-        for node in order_nodes(fits, usage, placement=self._placement):
+                fits.append((node, usage))
+        for node in order_nodes(fits, placement=self._placement):
             _group(found.groups, plans[node.name], node)
         return found
 
@@ -274,6 +275,8 @@ def _served(plan: ExtendedPlan, names: tuple[str, ...]) -> frozenset[str]:
 
 def _extended_reasons(plan: ExtendedPlan, present: ResourceClaim | None, node: str) -> tuple[Reason, ...]:
     """Why the node can't serve the pod's extended resources, given the claim of an earlier attempt."""
+    if not plan.unknown and present is None:
+        return ()
     reasons = [
         Reason(kind="resources", node=node, text=f"neither the node nor a device class offers {name}")
         for name in plan.unknown

@@ -50,9 +50,16 @@ class NodeFilter:
             usage: What the pods on it take.
             by_claim: Extended resources that devices of a claim serve on this node instead of the node itself.
         """
-        found = [*self._state_texts(node), *self._selection_texts(node), *self._claim_texts(node)]
-        reasons = [Reason(kind="node", text=text, node=node.name) for text in found]
-        missing = self._missing(node, usage, frozenset(by_claim))
+        texts = self._state_texts(node)
+        texts += self._selection_texts(node)
+        texts += self._claim_texts(node)
+        served = frozenset(by_claim)
+        missing = usage.find_missing(self.wanted)
+        if served:
+            missing = tuple(name for name in missing if name not in served)
+        if not texts and not missing:
+            return ()
+        reasons = [Reason(kind="node", text=text, node=node.name) for text in texts]
         if missing:
             text = f"node has too little {', '.join(missing)} left"
             data = {name: _milli_text(self.wanted[name]) for name in missing}
@@ -92,13 +99,6 @@ class NodeFilter:
             and claim.allocation.node_selector is not None
             and not self.matches(claim.allocation.node_selector, node)
         ]
-
-    def _missing(self, node: Node, usage: NodeUsage, by_claim: frozenset[str]) -> tuple[str, ...]:
-        """Resources of which too little is left; a node that reports no amounts at all is not judged by them."""
-        if not node.allocatable:
-            return ()
-        wanted = {name: amount for name, amount in self.wanted.items() if name not in by_claim}
-        return usage.missing(node.allocatable, wanted)
 
 
 def tolerates(tolerations: Iterable[PodToleration], taint: NodeTaint) -> bool:

@@ -165,9 +165,7 @@ class PodQueue:
         item.attempts -= not backoff
         item.tried_s, item.ready_s, item.waits_for = now_s, now_s + pause_s, waits_for
         self._place(item, "waiting")
-        if item.has_changed or any(
-            serial > item.decided_at and _helps(item, change) for serial, change in reversed(self._recent)
-        ):
+        if item.has_changed or any(_helps(item, change) for change in self._changes_since(item.decided_at)):
             self._ready(item)
 
     def retry(self, item: QueuedPod) -> None:
@@ -196,6 +194,13 @@ class PodQueue:
         times = [entry.order[0] for entry in self._backoff[:1]]
         times += [item.tried_s + RETRY_MAX_S for item in self._waiting.values()]
         return max(0.0, min(times) - self._clock()) if times else None
+
+    def _changes_since(self, serial: int) -> Iterator[Change]:
+        """Changes after one, the latest first; of very many only the latest are known."""
+        for number, change in reversed(self._recent):
+            if number <= serial:
+                return
+            yield change
 
     def _ready(self, item: QueuedPod) -> None:
         """Move a pod to where it waits for the end of its backoff, or on to the active pods."""

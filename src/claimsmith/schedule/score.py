@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from claimsmith.model.claim import AllocationResult, DeviceResult, ResourceClaim
@@ -39,25 +39,12 @@ def get_rank(claims: Iterable[ResourceClaim], results: Iterable[AllocationResult
     return total
 
 
-def order_nodes(
-    nodes: Iterable[Node], usage: Mapping[str, NodeUsage], *, placement: Placement = "spread"
-) -> list[Node]:
-    """Return nodes with the best one first; equal ones in order of name.
-
-    The measure is the fullest of a node's cpu, memory and pods.
-    """
+def order_nodes(nodes: Iterable[tuple[Node, NodeUsage]], *, placement: Placement = "spread") -> list[Node]:
+    """Return nodes with the best one first, by how full they are; equal ones in order of name."""
     sign = 1.0 if placement == "spread" else -1.0
-    return sorted(nodes, key=lambda node: (sign * _fullness(node, usage[node.name]), node.name))
+    rated = sorted((sign * usage.fullness, node.name, node) for node, usage in nodes)
+    return [node for _, _, node in rated]
 
 
 def _parse_request(result: DeviceResult) -> RequestName:
     return RequestName.parse(result.request)
-
-
-def _fullness(node: Node, usage: NodeUsage) -> float:
-    parts = [0.0]
-    for name in ("cpu", "memory", "pods"):
-        offered = node.allocatable.get(name)
-        if offered is not None and offered.nanos > 0:
-            parts.append(usage.amounts.get(name, 0) * 10**6 / offered.nanos)
-    return max(parts)

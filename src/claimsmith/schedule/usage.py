@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from claimsmith.model.quantity import Quantity
+from claimsmith.model.node import Node
 from claimsmith.model.workload import Container, Pod
 
 __all__ = ["NodeUsage", "UsageIndex", "plan_requests"]
 
 Amounts = dict[str, int]
 """Amounts by resource name, in thousandths."""
-
-_ZERO = Quantity.from_int(0)
 
 
 def plan_requests(pod: Pod) -> Amounts:
@@ -65,22 +63,42 @@ def _raise(total: Amounts, least: Mapping[str, int]) -> None:
 
 @dataclass(slots=True)
 class NodeUsage:
-    """What the pods of one node take together, in thousandths by resource name."""
+    """What a node offers and what its pods take together, in thousandths by resource name.
 
+    Args:
+        offered: Allocatable amounts; empty when the node reports none at all, and is then not judged by them.
+        amounts: What the pods take.
+    """
+
+    offered: Mapping[str, int] = field(default_factory=dict)
     amounts: Amounts = field(default_factory=dict)
 
-    def missing(self, offered: Mapping[str, Quantity], wanted: Mapping[str, int]) -> tuple[str, ...]:
+    def find_missing(self, wanted: Mapping[str, int]) -> tuple[str, ...]:
         """Return the resources of which the node has too little left for the wanted amounts, in order of name.
 
-        A resource that the node does not offer at all counts as zero.
+        A resource that the node does not offer counts as zero, but for `pods`, which then has no limit.
         """
-        return tuple(
+        offered, amounts = self.offered, self.amounts
+        if not offered:
+            return ()
+        missing = [
             name
-            for name, amount in sorted(wanted.items())
+            for name, amount in wanted.items()
             if amount > 0
-            and self.amounts.get(name, 0) + amount > offered.get(name, _ZERO).milli_value()
-            and not (name == "pods" and name not in offered)
-        )
+            and amount + amounts.get(name, 0) > offered.get(name, 0)
+            and (name != "pods" or name in offered)
+        ]
+        return tuple(sorted(missing))
+
+    @property
+    def fullness(self) -> float:
+        """The fullest of the node's cpu, memory and pods: 0 empty, 1 full."""
+        parts = [
+            self.amounts.get(name, 0) / self.offered[name]
+            for name in ("cpu", "memory", "pods")
+            if self.offered.get(name, 0) > 0
+        ]
+        return max(parts, default=0.0)
 
 
 class UsageIndex:
@@ -88,7 +106,8 @@ class UsageIndex:
 
     def __init__(self) -> None:
         self._by_pod: dict[str, tuple[str, Amounts]] = {}
-        self._by_node: dict[str, NodeUsage] = {}
+        self._amounts: dict[str, Amounts] = {}
+        self._known: dict[str, tuple[Node, NodeUsage]] = {}
 
     def see_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod."""
@@ -100,9 +119,14 @@ class UsageIndex:
                 self._remove(new.uid)
                 self._place(new, node)
 
-    def find(self, node: str) -> NodeUsage:
-        """Return what the pods of a node take."""
-        return self._by_node.get(node) or NodeUsage()
+    def find(self, node: Node) -> NodeUsage:
+        """Return what a node offers and its pods take; the same object while the node stays as it is."""
+        known = self._known.get(node.name)
+        if known is None or known[0] is not node:
+            offered = {name: amount.milli_value() for name, amount in node.allocatable.items()}
+            usage = NodeUsage(offered=offered, amounts=self._amounts.setdefault(node.name, {}))
+            known = self._known[node.name] = (node, usage)
+        return known[1]
 
     @classmethod
     def of_pods(cls, pods: Iterable[Pod]) -> UsageIndex:
@@ -117,16 +141,12 @@ class UsageIndex:
             return
         amounts = plan_requests(pod)
         self._by_pod[pod.uid] = (node, amounts)
-        _add(self._by_node.setdefault(node, NodeUsage()).amounts, amounts)
+        _add(self._amounts.setdefault(node, {}), amounts)
 
     def _remove(self, uid: str) -> None:
         node, amounts = self._by_pod.pop(uid, ("", {}))
-        usage = self._by_node.get(node)
-        if usage is None:
-            return
+        taken = self._amounts.get(node, {})
         for name, amount in amounts.items():
-            usage.amounts[name] -= amount
-            if not usage.amounts[name]:
-                del usage.amounts[name]
-        if not usage.amounts:
-            del self._by_node[node]
+            taken[name] -= amount
+            if not taken[name]:
+                del taken[name]

@@ -14,7 +14,7 @@ CORDON = "node.kubernetes.io/unschedulable"
 
 def texts(wanted: Pod, found: Node, *others: Pod, claims: tuple[ResourceClaim, ...] = ()) -> list[str]:
     checks = NodeFilter(pod=wanted, wanted=plan_requests(wanted), claims=claims, matches=matches_node)
-    usage = UsageIndex.of_pods(others).find(found.name)
+    usage = UsageIndex.of_pods(others).find(found)
     return [reason.text for reason in checks.find_reasons(found, usage)]
 
 
@@ -119,10 +119,16 @@ def test_init_containers_count_by_the_largest_and_sidecars_stay() -> None:
     assert plan_requests(wanted) == {"cpu": 6250, "pods": 1000}
 
 
+def test_a_node_that_reports_no_amounts_is_not_judged_by_them() -> None:
+    unknown = Node(metadata=node().metadata)
+
+    assert texts(pod(requests={"cpu": 2}), unknown) == []
+
+
 def test_usage_follows_a_pod_that_moves_and_goes() -> None:
     index, there = UsageIndex(), pod("p", requests={"cpu": 1}, node_name="node-a")
     index.see_pod(None, there)
-    taken = dict(index.find("node-a").amounts)
+    taken = dict(index.find(node("node-a")).amounts)
     index.see_pod(there, None)
 
-    assert (taken, index.find("node-a").amounts) == ({"cpu": 1000, "pods": 1000}, {})
+    assert (taken, index.find(node("node-a")).amounts) == ({"cpu": 1000, "pods": 1000}, {})
