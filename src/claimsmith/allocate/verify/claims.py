@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from claimsmith.allocate.verify.amounts import exact, find_consumption
 from claimsmith.allocate.verify.case import VerifyCase, Violation
@@ -198,8 +198,11 @@ def _expect_config(case: VerifyCase, claim: ResourceClaim, results: list[DeviceR
         for item in claim.spec.config
         if not item.requests or kept & set(item.requests)
     ]
-    everything = set(chosen.values())
     return tuple(
-        AllocationConfig(source=c.source, opaque=c.opaque) if everything and everything <= set(c.requests) else c
-        for c in config
+        AllocationConfig(source=c.source, opaque=c.opaque) if _covers_all(c.requests, chosen) else c for c in config
     )
+
+
+def _covers_all(requests: tuple[str, ...], chosen: Mapping[str, str]) -> bool:
+    """Tell whether each request is named, by itself or by its chosen alternative."""
+    return bool(chosen) and all({request, full} & set(requests) for request, full in chosen.items())

@@ -39,14 +39,30 @@ def find_pools(case: VerifyCase) -> dict[PoolId, SeenPool]:
     readable = [item for item in case.slices if _is_readable(item, case.features)]
     grouped: dict[PoolId, list[ResourceSlice]] = defaultdict(list)
     for item in sorted(readable, key=lambda item: not item.node_name):
-        if slice_reaches(item, case.node):
+        if slice_reaches(item, case.node) or (_is_stable(case.features) and item.shared_counters):
             grouped[item.pool_id].append(item)
     pools = (_see_pool(id, near, [s for s in readable if s.pool_id == id]) for id, near in grouped.items())
     return {pool.id: pool for pool in pools if pool is not None}
 
 
+def _is_stable(features: Features) -> bool:
+    """Tell whether upstream's stable implementation serves the gates; it counts counter slices on every node."""
+    return not any(
+        (
+            features.device_binding_and_status,
+            features.consumable_capacity,
+            features.fractional_capacity_range,
+            features.list_type_attributes,
+            features.optional_node_operations,
+            features.derived_attributes,
+            features.compatibility_groups,
+        )
+    )
+
+
 def _is_readable(slice: ResourceSlice, features: Features) -> bool:
-    if not features.partitionable_devices and (slice.per_device_node_selection or slice.shared_counters):
+    counted = slice.shared_counters and not _is_stable(features)
+    if not features.partitionable_devices and (slice.per_device_node_selection or counted):
         return False
     grouped = any(use.compatibility_groups for device in slice.devices for use in device.consumes_counters)
     return features.compatibility_groups or not grouped

@@ -20,10 +20,7 @@ _SCALARS = {"ints": "int", "bools": "bool", "strings": "string", "versions": "ve
 
 def environment_of(case: VerifyCase) -> CelEnvironment:
     """Return the selector language that the gates of the case give."""
-    return CelEnvironment(
-        consumable_capacity=case.features.consumable_capacity,
-        list_type_attributes=case.features.list_type_attributes,
-    )
+    return CelEnvironment.for_stored_expressions(case.features)
 
 
 def why_unselectable(case: VerifyCase, request: SubRequest, slice: ResourceSlice, device: Device) -> str:
@@ -74,12 +71,7 @@ def _as_set(attribute: DeviceAttribute) -> AttributeSet | None:
 def _derive(case: VerifyCase, expression: str, driver: str, device: Device) -> AttributeSet | None:
     environment = environment_of(case)
     try:
-        program = compile_expression(expression, environment=environment)
-        value = program.evaluate_value(prepare_device(driver, device, environment=environment))
+        program = compile_expression(expression, environment=environment, purpose="derived-attribute")
+        return _as_set(program.evaluate_attribute(prepare_device(driver, device, environment=environment)))
     except CelError:
         return None
-    values = list(value) if isinstance(value, list | tuple) else [value]
-    kinds = {"bool" if isinstance(v, bool) else "int" if isinstance(v, int) else "string" for v in values}
-    return (
-        (kinds.pop(), frozenset(str(v) if not isinstance(v, int) else v for v in values)) if len(kinds) == 1 else None
-    )
