@@ -22,11 +22,11 @@ from claimsmith.embedded.store import Store
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.kube.events import ObjectReference
 from claimsmith.kubelet.paths import NodePaths
-from claimsmith.model.claim import ConsumerReference, DeviceResult, ResourceClaim
-from claimsmith.model.names import ClaimRef, PodRef
+from claimsmith.model.claim import ConsumerReference, DeviceRequest, DeviceResult, ResourceClaim
+from claimsmith.model.names import ClaimRef, PodRef, RequestName
 from claimsmith.node.plugin import NodePlugin
 from claimsmith.sdk.driver import Driver
-from claimsmith.testing.builders import allocated, claim, request
+from claimsmith.testing.builders import allocated, alternatives, claim, request, sub
 
 NODE = "node-a"
 
@@ -183,7 +183,7 @@ class EmbeddedNode:
     async def create_claim(self, name: str, *results: DeviceResult | str, pods: Mapping[str, str]) -> KubeObject:
         """Create a claim that is allocated and reserved for pods, given by name and uid."""
         consumers = [ConsumerReference(resource="pods", name=name, uid=uid) for name, uid in pods.items()]
-        value = encode_resource_claim(allocated(claim(name, request()), *results, reserved_for=consumers))
+        value = encode_resource_claim(allocated(claim(name, *requests_for(*results)), *results, reserved_for=consumers))
         made = await self.client.create(
             RESOURCE_CLAIM, {"metadata": {"name": name, "namespace": "default"}, "spec": value["spec"]}
         )
@@ -211,6 +211,15 @@ class EmbeddedNode:
 
     async def count(self, kind: Any = EVENT) -> int:
         return len((await self.client.list(kind)).items)
+
+
+def requests_for(*results: DeviceResult | str) -> list[DeviceRequest]:
+    """Return the requests that results name, so that the API server takes them."""
+    names = [RequestName.parse("r" if isinstance(item, str) else item.request) for item in results]
+    return [
+        alternatives(name.request, sub(name.subrequest)) if name.subrequest else request(name.request)
+        for name in dict.fromkeys(names)
+    ]
 
 
 def uid_of(obj: KubeObject) -> str:

@@ -6,17 +6,20 @@ kubernetes v1.37.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from claimsmith.api.kinds import RESOURCE_CLAIM, Kind
+from claimsmith.api.resource import parse_resource_claim
 from claimsmith.embedded.kubelet.plugins import ClaimCall
 from claimsmith.embedded.kubelet.views import PodView
-from claimsmith.errors import ApiError, PodStartError
+from claimsmith.errors import ApiError, InputError, PodStartError
+from claimsmith.model.claim import ResourceClaim
 
 __all__ = [
     "ClaimReader",
+    "FindClaim",
     "ObjectReader",
     "StoredClaims",
     "UsableClaim",
@@ -24,21 +27,23 @@ __all__ = [
     "read_usable_claim",
 ]
 
-JsonObject = Mapping[str, Any]
+FindClaim = Callable[[str, str], ResourceClaim | None]
+"""Gets namespace and name; gives the claim as this process knows it, which may be a little old."""
 
 
 class ClaimReader(Protocol):
-    """Reads claims; the first answer may be a little old, so that most pods cost no request."""
+    """Reads claims; what is known may be a little old, so that most pods cost no request."""
 
-    def find_known(self, namespace: str, name: str) -> JsonObject | None:
+    def find_known(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return a claim as this process knows it; None when it does not."""
         ...
 
-    async def get_claim(self, namespace: str, name: str) -> JsonObject:
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
         """Return a claim as it is now.
 
         Raises:
             ApiError: It is not there, or can't be read.
+            InputError: It has a form that this version does not know.
         """
         ...
 
@@ -46,28 +51,34 @@ class ClaimReader(Protocol):
 class ObjectReader(Protocol):
     """What `StoredClaims` needs of a client."""
 
-    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> dict[str, Any]:
+    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> Mapping[str, Any]:
         """Return one object."""
         ...
 
 
 class StoredClaims:
-    """Reads claims from the API server each time."""
+    """Reads claims from the API server.
 
-    def __init__(self, client: ObjectReader) -> None:
-        self._client = client
+    Args:
+        client: Access to the API server.
+        known: Where claims may be known from, such as the `find` of a reflector; None: nowhere.
+    """
 
-    def find_known(self, namespace: str, name: str) -> JsonObject | None:
-        """Return None: nothing is known without asking."""
-        return None
+    def __init__(self, client: ObjectReader, *, known: FindClaim | None = None) -> None:
+        self._client, self._known = client, known
 
-    async def get_claim(self, namespace: str, name: str) -> JsonObject:
+    def find_known(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as this process knows it; None when it does not."""
+        return None if self._known is None else self._known(namespace, name)
+
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
         """Return a claim as it is now.
 
         Raises:
             ApiError: It is not there, or can't be read.
+            InputError: It has a form that this version does not know.
         """
-        return await self._client.get(RESOURCE_CLAIM, name, namespace=namespace)
+        return parse_resource_claim(await self._client.get(RESOURCE_CLAIM, name, namespace=namespace))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,31 +109,28 @@ async def read_usable_claim(reader: ClaimReader, pod: PodView, name: str, *, fro
             pass  # What is known may be older than the pod's binding.
     try:
         claim = await reader.get_claim(pod.namespace, name)
-    except ApiError as error:
+    except (ApiError, InputError) as error:
         raise _refused(f"fetch ResourceClaim {name}: {error}") from error
     return parse_usable_claim(claim, pod, from_template=from_template)
 
 
-def parse_usable_claim(claim: JsonObject, pod: PodView, *, from_template: bool) -> UsableClaim:
+def parse_usable_claim(claim: ResourceClaim, pod: PodView, *, from_template: bool) -> UsableClaim:
     """Return what a kubelet needs of a claim that a pod may use.
 
     Raises:
         PodStartError: It was made for another pod, is not reserved for this one, or not allocated.
     """
-    metadata, status = claim.get("metadata") or {}, claim.get("status") or {}
-    name, uid = metadata.get("name", ""), metadata.get("uid", "")
-    if from_template and not _is_owned(metadata, pod):
-        raise _refused(f"ResourceClaim {pod.namespace}/{name} was not created for Pod {pod} (Pod is not owner)")
-    if not _is_reserved(status, pod):
-        raise _refused(f"pod {pod.name} ({pod.uid}) is not allowed to use ResourceClaim {name} ({uid})")
-    allocation = status.get("allocation")
-    if not allocation:
+    name = claim.metadata.name
+    if from_template and not _is_owned(claim, pod):
+        raise _refused(f"ResourceClaim {claim.ref} was not created for Pod {pod} (Pod is not owner)")
+    if not _is_reserved(claim, pod):
+        raise _refused(f"pod {pod.name} ({pod.uid}) is not allowed to use ResourceClaim {name} ({claim.uid})")
+    if claim.allocation is None:
         raise _refused(f"ResourceClaim {name}: not allocated")
-    results = (allocation.get("devices") or {}).get("results") or ()
     return UsableClaim(
-        call=ClaimCall(namespace=pod.namespace, name=name, uid=uid),
-        drivers=_drivers(results, "NodePrepareResources"),
-        undo=_drivers(results, "NodeUnprepareResources"),
+        call=ClaimCall(namespace=pod.namespace, name=name, uid=claim.uid),
+        drivers=_drivers(claim, "NodePrepareResources"),
+        undo=_drivers(claim, "NodeUnprepareResources"),
     )
 
 
@@ -130,29 +138,25 @@ def _refused(message: str) -> PodStartError:
     return PodStartError(f"prepare dynamic resources: {message}", reason="FailedPrepareDynamicResources")
 
 
-def _is_owned(metadata: JsonObject, pod: PodView) -> bool:
-    owners = metadata.get("ownerReferences") or ()
-    controllers = [owner for owner in owners if owner.get("controller")]
-    if any(owner.get("uid") == pod.uid for owner in controllers):
+def _is_owned(claim: ResourceClaim, pod: PodView) -> bool:
+    controllers = [owner for owner in claim.metadata.owner_references if owner.controller]
+    if any(owner.uid == pod.uid for owner in controllers):
         return True
     return bool(pod.pod_group) and any(
-        owner.get("kind") == "PodGroup" and owner.get("name") == pod.pod_group for owner in controllers
+        owner.kind == "PodGroup" and owner.name == pod.pod_group for owner in controllers
     )
 
 
-def _is_reserved(status: JsonObject, pod: PodView) -> bool:
+def _is_reserved(claim: ResourceClaim, pod: PodView) -> bool:
     return any(
-        consumer.get("uid") == pod.uid
-        or (pod.pod_group and consumer.get("resource") == "podgroups" and consumer.get("name") == pod.pod_group)
-        for consumer in status.get("reservedFor") or ()
+        consumer.uid == pod.uid
+        or (pod.pod_group and consumer.resource == "podgroups" and consumer.name == pod.pod_group)
+        for consumer in claim.reserved_for
     )
 
 
-def _drivers(results: Any, operation: str) -> tuple[str, ...]:
+def _drivers(claim: ResourceClaim, operation: str) -> tuple[str, ...]:
     """Return the drivers of which at least one device does not skip an operation, in the order of the results."""
-    found = (
-        result.get("driver", "")
-        for result in results
-        if not {operation, "All"} & set(result.get("skipNodeOperations") or ())
-    )
+    results = claim.allocation.results if claim.allocation is not None else ()
+    found = (result.driver for result in results if not {operation, "All"} & set(result.skip_node_operations))
     return tuple(dict.fromkeys(found))

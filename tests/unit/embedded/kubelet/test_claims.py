@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from claimsmith.api.resource import parse_resource_claim
 from claimsmith.embedded.kubelet.claims import UsableClaim, parse_usable_claim, read_usable_claim
 from claimsmith.embedded.kubelet.views import PodView, view_pod
 from claimsmith.errors import NotFoundError, PodStartError
+from claimsmith.model.claim import ResourceClaim
 
 POD = view_pod({"metadata": {"namespace": "default", "name": "p", "uid": "pod-uid"}})
 
@@ -18,11 +20,11 @@ def claim(*drivers: str, **changes: Any) -> dict[str, Any]:
         "reservedFor": [{"resource": "pods", "name": "p", "uid": "pod-uid"}],
         **changes,
     }
-    return {"metadata": {"name": "c", "uid": "claim-uid"}, "status": status}
+    return {"metadata": {"namespace": "default", "name": "c", "uid": "claim-uid"}, "status": status}
 
 
 def parse(found: dict[str, Any], pod: PodView = POD, *, from_template: bool = False) -> UsableClaim:
-    return parse_usable_claim(found, pod, from_template=from_template)
+    return parse_usable_claim(parse_resource_claim(found), pod, from_template=from_template)
 
 
 def test_each_driver_of_a_claim_is_named_once() -> None:
@@ -64,14 +66,14 @@ class Reader:
     def __init__(self, known: dict[str, Any] | None, stored: dict[str, Any] | None) -> None:
         self.known, self.stored, self.requests = known, stored, 0
 
-    def find_known(self, namespace: str, name: str) -> dict[str, Any] | None:
-        return self.known
+    def find_known(self, namespace: str, name: str) -> ResourceClaim | None:
+        return None if self.known is None else parse_resource_claim(self.known)
 
-    async def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
         self.requests += 1
         if self.stored is None:
             raise NotFoundError('resourceclaims "c" not found', status=404)
-        return self.stored
+        return parse_resource_claim(self.stored)
 
 
 async def test_a_claim_that_is_known_costs_no_request() -> None:

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from claimsmith.embedded.kubelet.dra import ClaimState, PodClaims
 from claimsmith.embedded.kubelet.plugins import DraPlugins, PreparedDevice
 from claimsmith.embedded.kubelet.views import PodView, view_pod
-from claimsmith.errors import PodStartError
+from claimsmith.errors import NotFoundError, PodStartError
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.testing.builders import allocated, claim, request
 
 
 class Claims:
@@ -17,15 +18,11 @@ class Claims:
     def __init__(self, **uids: str) -> None:
         self.uids = uids
 
-    def find_known(self, namespace: str, name: str) -> dict[str, Any] | None:
-        pods = [{"resource": "pods", "name": pod, "uid": f"uid-{pod}"} for pod in ("a", "b")]
-        return {
-            "metadata": {"name": name, "uid": self.uids[name]},
-            "status": {"allocation": {"devices": {"results": []}}, "reservedFor": pods},
-        }
+    def find_known(self, namespace: str, name: str) -> ResourceClaim | None:
+        return allocated(claim(name, request(), uid=self.uids[name]), reserved_for=["a", "b"])
 
-    async def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
-        return self.find_known(namespace, name) or {}
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
+        raise NotFoundError(name)
 
 
 def pod(name: str) -> PodView:
