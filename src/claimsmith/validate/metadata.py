@@ -43,10 +43,7 @@ def check_metadata(metadata: ObjectMeta, check_name: NameCheck, *, namespaced: b
         namespaced: Whether the kind needs a namespace; otherwise it must not have one.
     """
     if metadata.generate_name:
-        stem = metadata.generate_name.removesuffix("-") + "a"
-        yield from (
-            invalid("metadata.generateName", metadata.generate_name, fault.detail) for fault in check_name(stem, "")
-        )
+        yield from _check_generate_name(metadata.generate_name, check_name)
     if not metadata.name:
         yield required("metadata.name", "name or generateName is required")
     else:
@@ -60,6 +57,13 @@ def check_metadata(metadata: ObjectMeta, check_name: NameCheck, *, namespaced: b
         yield forbidden("metadata.namespace", "not allowed on this type")
     yield from _check_common(metadata)
     yield from _check_finalizers(metadata.finalizers or ())
+
+
+def _check_generate_name(prefix: str, check_name: NameCheck) -> Iterator[FieldIssue]:
+    """Check the beginning of a name, which may end in a dash. Source: maskTrailingDash in pkg/api/validation."""
+    begun = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    for issue in check_name(begun, ""):
+        yield invalid("metadata.generateName", prefix, issue.detail)
 
 
 def check_metadata_update(new: ObjectMeta, old: ObjectMeta) -> Iterator[FieldIssue]:

@@ -48,6 +48,11 @@ def test_a_rule_of_metadata_is_kept(metadata: Json, issue: tuple[str, str]) -> N
     assert created(SERVICE_ACCOUNT, account(**metadata)) == [issue]
 
 
+@pytest.mark.parametrize("prefix", ["job-", "a.b-", "x" * 252 + "-", "plain"])
+def test_a_generated_name_may_begin_with_anything_that_can_become_one(prefix: str) -> None:
+    assert created(SERVICE_ACCOUNT, account(generateName=prefix)) == []
+
+
 def test_annotation_keys_may_be_upper_case() -> None:
     assert created(SERVICE_ACCOUNT, account(annotations={"Example.COM/Key": "anything at all"})) == []
 
