@@ -16,7 +16,6 @@ from claimsmith.validate import FieldIssue, validate_create, validate_status_upd
 
 __all__ = ["Admission"]
 
-_CHECKED = ("pods", "nodes", "namespaces", "events", "leases", "serviceaccounts", "priorityclasses")
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -62,8 +61,7 @@ class Admission:
         Raises:
             RequestError: 422, with every field at fault.
         """
-        if served.kind.plural in _CHECKED:
-            _refuse(served, value, validate_create(served.kind, value))
+        _refuse(served, value, validate_create(served.kind, value))
 
     def admit_change(self, served: ServedKind, old: Record, value: JsonObject, *, part: str) -> None:
         """Refuse a change that is not allowed.
@@ -77,8 +75,6 @@ class Admission:
         Raises:
             RequestError: 422, with every field at fault.
         """
-        if served.kind.plural not in _CHECKED:
-            return
         if part == "main":
             _refuse(served, value, validate_update(served.kind, old.value, value))
         elif part == "status":
