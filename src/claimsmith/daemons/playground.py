@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from claimsmith.api.kinds import NAMESPACE, NODE
+from claimsmith.cluster.follow import follow_claims
 from claimsmith.daemons.clusterplan import ClusterPlan, NodePlan, PlannedObject
 from claimsmith.daemons.embeddednode import run_node
 from claimsmith.daemons.scheduler import SCHEDULER_NAME, Scheduler, SchedulerOptions
@@ -125,7 +126,7 @@ class Playground:
         self._tasks.append(self._group.create_task(work, name=name))
 
     async def _start_control_plane(self) -> None:
-        informers = Informers(self.client)
+        self._informers = informers = Informers(self.client)
         controllers = Controllers(self.client, informers)
         scheduler = Scheduler(self.client, informers, self.options.scheduler)
         self._spawn(informers.run(), "informers")
@@ -137,9 +138,8 @@ class Playground:
     async def _start_nodes(self, folder: Path) -> None:
         pods = bound_pods(self.client)
         events = EventRecorder(self.client, "kubelet")
-        services = ClusterServices(
-            pods=PodDispatcher(pods), claims=StoredClaims(self.client), events=events, logs=self.logs
-        )
+        claims = StoredClaims(self.client, known=follow_claims(self._informers).find)
+        services = ClusterServices(pods=PodDispatcher(pods), claims=claims, events=events, logs=self.logs)
         self._spawn(pods.run(), "pods of nodes")
         self._spawn(events.run(), "events of nodes")
         ready = []
