@@ -83,7 +83,7 @@ class ConstantQualifier:
             value = value if isinstance(value, Failure) else present
         else:
             value, _ = select(target, self.key, is_test=False)
-        frame.meter.add(1)
+        frame.meter.cost += 1
         frame.meter.push(self.id, value)
         return value
 
@@ -91,7 +91,7 @@ class ConstantQualifier:
         """See Qualifier."""
         value, present = select(target, self.key, is_test=True)
         if present and not isinstance(value, Failure):
-            frame.meter.add(1)
+            frame.meter.cost += 1
             frame.meter.push(self.id, value)
         return value, present
 
@@ -114,7 +114,7 @@ class ComputedQualifier:
     def _observe(self, frame: Frame, value: Value) -> None:
         if self.drops:
             frame.meter.drop(self.id)
-        frame.meter.add(1)
+        frame.meter.cost += 1
         frame.meter.push(self.id, value)
 
     def apply(self, frame: Frame, target: Value) -> Value:
@@ -248,6 +248,26 @@ class ConditionalAttribute:
 
 
 @dataclass(slots=True, kw_only=True)
+class VariableStep:
+    """A variable without qualifiers, as a step."""
+
+    id: int
+    name: str
+    offset: int
+
+    def run(self, frame: Frame) -> Value:
+        """Return the value of the variable."""
+        value = frame.lookup(self.name)
+        if type(value) is Failure:
+            value.place(self.offset)
+        meter = frame.meter
+        meter.drop(self.id)
+        meter.cost += 1
+        meter.push(self.id, value)
+        return value
+
+
+@dataclass(slots=True, kw_only=True)
 class AttributeStep:
     """An attribute as a step; `test_only` for has()."""
 
@@ -275,6 +295,7 @@ class AttributeStep:
             meter.drop(attribute.condition.id)
         else:
             meter.drop(attribute.id)
-            meter.add(0 if self.test_only else 1)
+            if not self.test_only:
+                meter.cost += 1
         meter.push(attribute.id, value)
         return value

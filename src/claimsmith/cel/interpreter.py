@@ -8,7 +8,7 @@ Source: interpreter/planner.go, interpretable.go and decorators.go in cel-go v0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from claimsmith.cel.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
@@ -21,13 +21,14 @@ from claimsmith.cel.attributes import (
     Qualifier,
     StepAttribute,
     VariableAttribute,
+    VariableStep,
 )  # fmt: skip
 from claimsmith.cel.checker import CheckedExpression
 from claimsmith.cel.conversions import CONVERSION_NAMES
 from claimsmith.cel.declarations import Implementation
 from claimsmith.cel.frames import Failure, Frame, LoopFrame, Step
 from claimsmith.cel.lib_regex import PATTERN_FUNCTIONS, compile_pattern
-from claimsmith.cel.meter import LIST_COST, MAP_COST, call_cost
+from claimsmith.cel.meter import LIST_COST, MAP_COST, CallCost, find_call_cost
 from claimsmith.cel.values import (
     CelFault,
     MutableList,
@@ -112,6 +113,12 @@ class CallStep:
     args: list[Step]
     implementation: Implementation
     stops_early: bool = False
+    arg_ids: list[int] = field(init=False)
+    cost: CallCost = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.arg_ids = [arg.id for arg in self.args]
+        self.cost = find_call_cost(self.function, self.overload_id)
 
     def run(self, frame: Frame) -> Value:
         """Return the result of the call, or the failure of its first argument that fails."""
@@ -137,10 +144,11 @@ class CallStep:
 
     def observe(self, frame: Frame, result: Value) -> None:
         """Count the call."""
-        args = frame.meter.take_args([arg.id for arg in self.args])
+        meter = frame.meter
+        args = meter.take_args(self.arg_ids)
         if args is not None:
-            frame.meter.add(call_cost(self.function, self.overload_id, args, result))
-        frame.meter.push(self.id, result)
+            meter.cost += self.cost(args, result)
+        meter.push(self.id, result)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -209,7 +217,7 @@ class ListStep:
         """Return the list, or the first failure."""
         result = self.collect(frame)
         frame.meter.take_args([element.id for element in self.elements])
-        frame.meter.add(LIST_COST)
+        frame.meter.cost += LIST_COST
         frame.meter.push(self.id, result)
         return result
 
@@ -242,7 +250,7 @@ class MapStep:
         """Return the map, or the first failure."""
         result = self.collect(frame)
         frame.meter.take_args([step.id for key, value, _ in self.entries for step in (key, value)])
-        frame.meter.add(MAP_COST)
+        frame.meter.cost += MAP_COST
         frame.meter.push(self.id, result)
         return result
 
@@ -350,13 +358,13 @@ class _Planner:
         """A variable, or a type as a constant."""
         if expr.id in self.checked.type_idents:
             return ConstantStep(id=expr.id, value=TypeValue(self.checked.type_idents[expr.id]))
-        return AttributeStep(attribute=VariableAttribute(node_id=expr.id, name=expr.name), offset=expr.offset)
+        return VariableStep(id=expr.id, name=expr.name, offset=expr.offset)
 
     def as_attribute(self, step: Step, offset: int) -> AttributeStep:
         """Return a step that qualifiers can be added to."""
         if isinstance(step, AttributeStep) and not step.test_only:
             return step
-        return AttributeStep(attribute=StepAttribute(node_id=step.id, operand=step), offset=offset)
+        return AttributeStep(attribute=_to_attribute(step), offset=offset)
 
     def plan_select(self, expr: Select) -> Step:
         """`operand.field` or has()."""
@@ -377,8 +385,8 @@ class _Planner:
         """Return the qualifier of an index."""
         if isinstance(index, ConstantStep):
             return ConstantQualifier(id=expr.id, key=index.value, is_optional=is_optional)
-        if isinstance(index, AttributeStep):
-            return ComputedQualifier(id=expr.id, attribute=index.attribute, is_optional=is_optional)
+        if isinstance(index, AttributeStep | VariableStep):
+            return ComputedQualifier(id=expr.id, attribute=_to_attribute(index), is_optional=is_optional)
         relative = StepAttribute(node_id=expr.id, operand=index)
         return ComputedQualifier(id=expr.id, attribute=relative, is_optional=is_optional, drops=True)
 
@@ -491,6 +499,8 @@ class _Planner:
 def _to_attribute(step: Step) -> Attribute:
     if isinstance(step, AttributeStep):
         return step.attribute
+    if isinstance(step, VariableStep):
+        return VariableAttribute(node_id=step.id, name=step.name)
     return StepAttribute(node_id=step.id, operand=step)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from claimsmith.cel.lib_lists import COMPARABLE
@@ -40,23 +41,20 @@ class CostMeter:
 
     Args:
         limit: Largest cost, in upstream's units; more raises CostLimitReached.
+        node_count: No node has an id above it.
     """
 
-    __slots__ = ("_ids", "_positions", "_values", "cost", "limit")
+    __slots__ = ("_counts", "_ids", "_values", "cost", "limit")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, node_count: int) -> None:
         self.cost, self.limit = 0, limit
         self._values: list[Value] = []
         self._ids: list[int] = []
-        self._positions: dict[int, list[int]] = {}
-
-    def add(self, cost: int) -> None:
-        """Add a cost that belongs to no value."""
-        self.cost += cost
+        self._counts = [0] * (node_count + 1)
 
     def push(self, node_id: int, value: Value) -> None:
         """Remember the value of a node, and check the limit."""
-        self._positions.setdefault(node_id, []).append(len(self._ids))
+        self._counts[node_id] += 1
         self._ids.append(node_id)
         self._values.append(value)
         if self.cost > self.limit:
@@ -64,44 +62,62 @@ class CostMeter:
 
     def drop(self, node_id: int) -> None:
         """Forget the last value of a node and all values behind it."""
-        positions = self._positions.get(node_id)
-        if positions:
-            self._cut(positions[-1])
+        counts = self._counts
+        if not counts[node_id]:
+            return
+        ids, values = self._ids, self._values
+        while True:
+            found = ids.pop()
+            values.pop()
+            counts[found] -= 1
+            if found == node_id:
+                return
 
     def take_args(self, node_ids: Sequence[int]) -> list[Value] | None:
         """Return the values of the arguments of a call and forget them; None when one is not there."""
-        values: list[Value] = [None] * len(node_ids)
-        for index in range(len(node_ids) - 1, -1, -1):
-            positions = self._positions.get(node_ids[index])
-            if not positions:
+        counts, ids, values = self._counts, self._ids, self._values
+        taken = []
+        for node_id in reversed(node_ids):
+            if not counts[node_id]:
                 return None
-            values[index] = self._values[positions[-1]]
-            self._cut(positions[-1])
-        return values
+            while True:
+                found, value = ids.pop(), values.pop()
+                counts[found] -= 1
+                if found == node_id:
+                    break
+            taken.append(value)
+        taken.reverse()
+        return taken
 
-    def _cut(self, length: int) -> None:
-        for node_id in reversed(self._ids[length:]):
-            self._positions[node_id].pop()
-        del self._ids[length:]
-        del self._values[length:]
+
+CallCost = Callable[[list[Value], Value], int]
+"""Gives the cost of a call from its arguments and its result."""
 
 
-def call_cost(function: str, overload_id: str, args: list[Value], result: Value) -> int:
-    """Return what a call costs.
+def find_call_cost(function: str, overload_id: str) -> CallCost:
+    """Return what tells the cost of a call.
 
     Args:
         overload_id: The overload if only one is possible, else empty.
     """
     tracked = _BY_OVERLOAD.get(overload_id)
     if tracked is not None:
-        return tracked(args, result)
+        return tracked
     known = _BY_FUNCTION.get(function)
     if known is not None:
-        return known(overload_id, args, result)
-    if function == "_==_" and isinstance(args[0], _CHEAP_EQUALITY):
-        return 1
+        return partial(known, overload_id)
+    if function == "_==_":
+        return _equality
     standard = _STANDARD.get(overload_id)
-    return standard(args) if standard else 1
+    return _always_one if standard is None else lambda args, _result: standard(args)
+
+
+def _always_one(_args: list[Value], _result: Value) -> int:
+    return 1
+
+
+def _equality(args: list[Value], _result: Value) -> int:
+    return 1 if isinstance(args[0], _CHEAP_EQUALITY) else _smaller(args)
 
 
 _CHEAP_EQUALITY: Final = (Quantity, Ip, Cidr, NamedFormat, Url, Semver)

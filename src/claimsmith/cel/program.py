@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from claimsmith.cel.ast import Call, Expr
+from claimsmith.cel.ast import Call, Expr, walk
 from claimsmith.cel.checker import CheckedExpression, check
 from claimsmith.cel.codegen import Compiled, compile_function
 from claimsmith.cel.codegen_support import FALLBACK
@@ -68,11 +68,12 @@ class Program:
         steps: The same for the interpreter.
     """
 
-    __slots__ = ("_checked", "_compiled", "_countdown", "_estimate", "_steps", "text")
+    __slots__ = ("_checked", "_compiled", "_countdown", "_estimate", "_node_count", "_steps", "text")
 
     def __init__(self, checked: CheckedExpression, steps: Step) -> None:
         self.text = checked.text
         self._checked, self._steps = checked, steps
+        self._node_count = max(node.id for node in walk(checked.tree))
         self._estimate: int | None = None
         self._countdown = _EVALUATIONS_BEFORE_COMPILING
         self._compiled: Compiled = self._warm_up
@@ -155,7 +156,7 @@ class Program:
 
         Source: CostTracker in cel-go v0.29.2, interpreter/runtimecost.go.
         """
-        meter = CostMeter(cost_limit)
+        meter = CostMeter(cost_limit, self._node_count)
         try:
             value = self._steps.run(Frame(meter, prepared.as_value()))
         except CostLimitReached:
