@@ -5,20 +5,18 @@ A package says in its pyproject.toml: `[project.entry-points."claimsmith.drivers
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from importlib import metadata
 from typing import Final, Protocol
 
 from claimsmith.errors import ClaimsmithError, ConfigError
 from claimsmith.sdk.driver import Driver, DriverContext
+from claimsmith.validate.names import check_driver_name
 
 __all__ = ["ENTRY_POINT_GROUP", "PluginEntry", "create_drivers", "find_plugin", "iter_plugins", "load_driver_class"]
 
 ENTRY_POINT_GROUP: Final = "claimsmith.drivers"
 """Group of entry points under which packages name their drivers."""
-_DRIVER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_DRIVER_NAME_MAX: Final = 63
 
 
 class PluginEntry(Protocol):
@@ -117,9 +115,8 @@ def create_drivers(
 
 
 def _check_name(plugin: str, driver: Driver) -> None:
-    name = driver.name
-    if not isinstance(name, str) or len(name) > _DRIVER_NAME_MAX or not _DRIVER_NAME.fullmatch(name):
+    if any(check_driver_name(driver.name, "name")):
         raise ConfigError(
-            f"driver plugin {plugin!r}: found driver name {name!r}, allowed a DNS subdomain of at most "
-            f"{_DRIVER_NAME_MAX} characters such as gpu.example.com; set `name` in {type(driver).__qualname__}"
+            f"driver plugin {plugin!r}: found driver name {driver.name!r}, allowed a DNS subdomain of at most "
+            f"63 characters such as gpu.example.com; set `name` in {type(driver).__qualname__}"
         )

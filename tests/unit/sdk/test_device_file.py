@@ -34,7 +34,7 @@ def read(text: str) -> Inventory:
         ("devices:\n- {attributes: {a: {int: 1}}}\n", ["devices[0].name", "the name of the device"]),
         ("devices:\n- name: gpu-0\n  capacity: {memory: ten}\n", ["line 3", "capacity.memory", "quantity"]),
         ("devices:\n- name: gpu-0\n  atributes: {}\n", ["line 3", "atributes", "write attributes"]),
-        ("gpus: []\n", ["gpus", "unknown field"]),
+        ("gpus: []\n", ["line 1: gpus"]),
         ("devices: 3\n", ["devices", "a list"]),
         ("- name: gpu-0\n", ["list", "object"]),
         ("devices: [", ["document 1, line"]),
