@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +43,10 @@ class Bench:
 
     def listen(self) -> None:
         for reflector in (self.pods, self.claims, self.events):
-            reflector.subscribe(lambda old, new: self.changed.set())
+            reflector.subscribe(self._hear)
+
+    def _hear(self, old: object, new: object) -> None:
+        self.changed.set()
 
     async def until(self, condition: Callable[[], bool], *, within_s: float = 20.0) -> None:
         """Return once the condition holds; it is looked at after every change that the server shows."""
@@ -79,7 +82,7 @@ class Bench:
     def messages(self, reason: str = "FailedScheduling") -> list[str]:
         return [event["message"] for event in self.events if event.get("reason") == reason]
 
-    async def add_node(self, name: str, *devices: str, **allocatable: str) -> None:
+    async def add_node(self, name: str, *devices: str | dict[str, Any], **allocatable: str) -> None:
         amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **allocatable}
         await self.client.create(NODE, {"metadata": {"name": name}})
         ready = [{"type": "Ready", "status": "True"}]
@@ -88,7 +91,8 @@ class Bench:
         if devices:
             await self.client.create(RESOURCE_SLICE, node_slice(name, devices))
 
-    async def add_class(self, name: str = "gpu", **spec: Any) -> None:
+    async def add_class(self, name: str = "gpu", *, driver: str = DRIVER, **spec: Any) -> None:
+        spec["selectors"] = [{"cel": {"expression": f"device.driver == '{driver}'"}}]
         await self.client.create(DEVICE_CLASS, {"metadata": {"name": name}, "spec": spec})
 
     async def add_template(self, name: str = "gpu", **exactly: Any) -> None:
@@ -117,14 +121,18 @@ def claim_spec(**exactly: Any) -> dict[str, Any]:
     return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", **exactly}}]}}
 
 
-def node_slice(node: str, devices: Iterable[str]) -> dict[str, Any]:
+def request(name: str, **exactly: Any) -> dict[str, Any]:
+    return {"name": name, "exactly": {"deviceClassName": "gpu", **exactly}}
+
+
+def node_slice(node: str, devices: Iterable[str | dict[str, Any]]) -> dict[str, Any]:
     return {
         "metadata": {"name": f"{node}-gpus"},
         "spec": {
             "driver": DRIVER,
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
             "nodeName": node,
-            "devices": [{"name": name} for name in devices],
+            "devices": [{"name": item} if isinstance(item, str) else item for item in devices],
         },
     }
 
@@ -151,17 +159,31 @@ def pod_object(name: str, claims: Iterable[str], template: str, spec: dict[str, 
 
 
 @asynccontextmanager
-async def bench(
-    *, options: SchedulerOptions | None = None, client: Callable[[str], KubeClient] = KubeClient.for_url
-) -> AsyncIterator[Bench]:
-    """Run a cluster; `client` makes the client that scheduler and controllers use, e.g. one that fails at times."""
+async def api_server() -> AsyncIterator[str]:
+    """Run an API server; gives its address."""
     async with EmbeddedApiServer(Store(stored_kinds())) as server:
-        own, theirs = KubeClient.for_url(server.url), client(server.url)
+        yield server.url
+
+
+@asynccontextmanager
+async def bench(
+    *,
+    options: SchedulerOptions | None = None,
+    client: Callable[[str], KubeClient] = KubeClient.for_url,
+    url: str = "",
+) -> AsyncIterator[Bench]:
+    """Run scheduler and controllers, on a server of their own unless an address is given.
+
+    `client` makes the client that scheduler and controllers use, such as one that fails at times.
+    """
+    async with AsyncExitStack() as stack:
+        address = url or await stack.enter_async_context(api_server())
+        own, theirs = KubeClient.for_url(address), client(address)
         informers = Informers(own)
         scheduler = Scheduler(theirs, informers, options)
         controllers = Controllers(theirs, informers, quarantine_s=0.0)
         pods, claims = informers.of(POD, parse_pod), informers.of(RESOURCE_CLAIM, parse_resource_claim)
-        found = Bench(own, server.url, pods, claims, informers.of(EVENT, _message), scheduler)
+        found = Bench(own, address, pods, claims, informers.of(EVENT, _message), scheduler)
         found.listen()
         tasks = [asyncio.create_task(run) for run in (informers.run(), scheduler.run(), controllers.run())]
         try:
