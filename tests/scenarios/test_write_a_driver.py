@@ -1,0 +1,129 @@
+"""What docs/write-a-driver.md and docs/simulated-devices.md say works as it stands there."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from claimsmith.drivers.simulated.driver import ClaimSettings, SimulatedDriver
+from claimsmith.sdk.driver import Driver, DriverContext
+from claimsmith.sdk.registry import create_drivers
+from claimsmith.sdk.strict import parse_strictly
+from claimsmith.testing import builders as b
+from claimsmith.testing.driverkit import DriverKit
+from claimsmith.testing.socketbench import SocketBench
+
+DOCS = Path(__file__).parents[2] / "docs"
+FILE_BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MODULES = ("serial_driver", "configured_driver", "watching_driver", "parameters_driver")
+
+
+def file_blocks() -> dict[str, str]:
+    return dict(FILE_BLOCK.findall((DOCS / "write-a-driver.md").read_text()))
+
+
+def plain_blocks(language: str) -> list[str]:
+    text = (DOCS / "simulated-devices.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The files of the page in a folder from which they can be imported, and two ports."""
+    for name, text in file_blocks().items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "dev").mkdir()
+    for port in ("ttyUSB0", "ttyUSB1"):
+        (tmp_path / "dev" / port).touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def make(module: str, cls: str, folder: Path) -> Driver:
+    driver: Driver = getattr(importlib.import_module(module), cls)(folder / "dev")
+    return driver
+
+
+def test_the_driver_has_at_most_thirty_lines() -> None:
+    assert len(file_blocks()["serial_driver.py"].splitlines()) <= 30
+
+
+def test_the_kit_passes_as_a_vendor_runs_it(folder: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
+
+    done = subprocess.run(
+        [*command, "test_serial_driver.py"], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
+    tests = sum(name.startswith("test_") for name in dir(DriverKit))
+    assert f"{tests} passed" in done.stdout, done.stdout + done.stderr
+
+
+async def test_a_container_gets_its_port_over_real_sockets(folder: Path) -> None:
+    driver = make("serial_driver", "SerialDriver", folder)
+    asked = b.prepare_request(b.device_id("ttyusb1", driver=driver.name))
+
+    async with SocketBench(driver) as bench:
+        edits = await bench.prepare(asked)
+
+    assert edits.env == {"SERIAL_TTYUSB1": "/dev/ttyUSB1"}
+    assert [(node.path, node.host_path) for node in edits.device_nodes] == [
+        ("/dev/ttyUSB1", str(folder / "dev" / "ttyUSB1"))
+    ]
+
+
+def test_the_entry_point_makes_the_driver_known(folder: Path) -> None:
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]["claimsmith.drivers"]
+    info = folder / "serial_driver-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = "\n".join(f"{name} = {target}" for name, target in points.items())
+    (info / "entry_points.txt").write_text(f"[claimsmith.drivers]\n{lines}\n")
+    importlib.invalidate_caches()
+
+    (driver,) = create_drivers("serial", DriverContext(node_name="node-a"))
+    assert (driver.name, type(driver).__name__) == ("serial.example.com", "SerialDriver")
+
+
+def test_a_driver_may_be_for_some_nodes_only(folder: Path) -> None:
+    cls = importlib.import_module("configured_driver").ConfiguredSerialDriver
+
+    assert [len(cls.create(DriverContext(node_name=node))) for node in ("serial-1", "gpu-1")] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("module", "cls"), [("watching_driver", "WatchingSerialDriver"), ("parameters_driver", "ParametersSerialDriver")]
+)
+def test_the_further_drivers_of_the_page_pass_the_kit(folder: Path, module: str, cls: str) -> None:
+    class Kit(DriverKit):
+        def make_driver(self) -> Driver:
+            return make(module, cls, folder)
+
+    kit = Kit()
+    for name in (name for name in dir(kit) if name.startswith("test_")):
+        getattr(kit, name)()
+
+
+@pytest.mark.parametrize("text", plain_blocks("yaml"))
+def test_every_document_of_the_page_gives_devices(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "devices.yaml"
+    path.write_text(text)
+
+    (driver,) = SimulatedDriver.create(DriverContext(node_name="mixed", settings_files=(path,)))
+    assert driver.discover().pools[0].devices
+
+
+def test_the_parameters_of_the_page_are_those_of_the_driver() -> None:
+    (text,) = plain_blocks("json")
+
+    assert parse_strictly(msgspec.json.decode(text), ClaimSettings) == ClaimSettings(env={"MODE": "fast"})
