@@ -15,7 +15,7 @@ from typing import Any, Final
 from claimsmith.cel.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 from claimsmith.cel.checker import CheckedExpression
 from claimsmith.cel.codegen_calls import COMPARISONS, FAST_CALLS, SWAPPED, FastCall
-from claimsmith.cel.codegen_support import HELPERS
+from claimsmith.cel.codegen_support import HELPERS, make_matcher
 from claimsmith.cel.types import DEVICE, CelType
 from claimsmith.cel.values import (
     CelFault,
@@ -25,6 +25,9 @@ from claimsmith.cel.values import (
 
 Compiled = Callable[[Any], Value]
 """Takes a CelDevice; gives a value or FALLBACK."""
+
+_INTERPRETED: Final = frozenset({"sort", "@sortByAssociatedKeys", "distinct", "flatten"})
+"""Functions whose arguments, when they fail, make upstream stop whatever is around them."""
 
 _MAX_BLOCKS: Final = 15
 _MAX_INLINE: Final = 200
@@ -70,7 +73,7 @@ class _Emitter:
         self.line(f"return {result}")
         body = "\n".join(self.lines)
         parameters = ", ".join(self.names)
-        tail = "  except Exception:\n   return FALLBACK\n return run\n"
+        tail = "  except (Exception, ABORT):\n   return FALLBACK\n return run\n"
         return f"def make({parameters}):\n def run(D):\n  try:\n{body}\n{tail}"
 
     # --- lines, names, blocks -------------------------------------------------------------------------------------
@@ -243,7 +246,11 @@ class _Emitter:
         implementation, _ = self.checked.environment.functions()[expr.function].select(ids)
         if all(isinstance(part, Literal) for part in parts):
             return self.fold(implementation, [part.value for part in parts if isinstance(part, Literal)])
+        if expr.function in _INTERPRETED:
+            raise _Unsupported
         names = [self.named(self.emit(part)) for part in parts]
+        if expr.function == "matches" and isinstance(parts[1], Literal) and type(parts[1].value) is str:
+            return f"{self.constant(make_matcher(parts[1].value))}({names[0]})"
         run = self.constant(implementation)
         slow = f"{run}({', '.join(names)})"
         fast = FAST_CALLS.get(ids[0]) if len(ids) == 1 else None
@@ -413,7 +420,7 @@ class _Emitter:
         """`x in [constants]` of one type; other numbers are compared by value."""
         name = self.named(self.emit(element))
         code = f"{name} in {self.constant(frozenset(values))}"
-        slow = f"IN({name}, {self.constant(values)})"
+        slow = f"MEMBER({name}, {self.constant(frozenset(values))})"
         kind = "string" if python_type is str else "int"
         return (
             f"({code})"

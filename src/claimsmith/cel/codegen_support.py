@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from claimsmith.cel.attributes import select
 from claimsmith.cel.frames import Failure
-from claimsmith.cel.operators import contains, has_key, is_equal
+from claimsmith.cel.lib_regex import compile_pattern
+from claimsmith.cel.operators import contains, is_equal
 from claimsmith.cel.values import (
     NONE,
+    CelAbort,
     DomainMap,
     MutableMap,
     Optional,
@@ -18,8 +21,11 @@ from claimsmith.cel.values import (
     from_key,
     is_list,
     is_map,
+    is_member,
     to_key,
 )
+
+_REMEMBERED_MATCHES: Final = 512
 
 FALLBACK: Final = object()
 """What a compiled function gives when the interpreter must decide."""
@@ -80,11 +86,25 @@ def _unwrap(value: Value) -> Optional:
     return value if type(value) is Optional else _fail()
 
 
+def make_matcher(pattern: str) -> Callable[[Value], bool]:
+    """Return a function that matches texts with one pattern and remembers its answers."""
+    search = compile_pattern(pattern).search
+
+    @lru_cache(maxsize=_REMEMBERED_MATCHES)
+    def matches_text(text: str) -> bool:
+        return search(text) is not None
+
+    def matches(value: Value) -> bool:
+        return matches_text(value) if type(value) is str else _fail()
+
+    return matches
+
+
 HELPERS: Final[dict[str, Any]] = {
-    "FALLBACK": FALLBACK, "FAIL": _NarrowError, "EMPTY": {}, "MISSING": object(), "NONE": NONE,
+    "FALLBACK": FALLBACK, "FAIL": _NarrowError, "ABORT": CelAbort, "EMPTY": {}, "MISSING": object(), "NONE": NONE,
     "ITER": _iterate, "PAIRS": _iterate_pairs, "GET": _get, "OPT": _get_optional, "HAS": _has, "EQ": equals,
-    "SAME": is_equal, "IN": contains, "DOMAINS": _as_domain_map, "UNWRAP": _unwrap, "OPTIONAL": Optional,
-    "KEY": to_key, "MAP": MutableMap, "PLAIN": dict, "HAS_KEY": has_key, "type": type, "str": str, "int": int,
+    "SAME": is_equal, "IN": contains, "MEMBER": is_member, "DOMAINS": _as_domain_map, "UNWRAP": _unwrap,
+    "OPTIONAL": Optional, "KEY": to_key, "MAP": MutableMap, "PLAIN": dict, "type": type, "str": str, "int": int,
     "bool": bool, "float": float, "bytes": bytes, "Exception": Exception,
 }  # fmt: skip
 """Names that compiled functions use, with what they stand for."""

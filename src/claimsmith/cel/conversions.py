@@ -51,7 +51,7 @@ _BOOLS: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-_LARGEST_PLAIN_EXPONENT: Final = 20
+_LARGEST_PLAIN_EXPONENT: Final = 5
 
 
 def _refuse(value: Value, wanted: str) -> CelFault:

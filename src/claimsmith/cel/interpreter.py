@@ -41,6 +41,7 @@ from claimsmith.cel.values import (
     from_key,
     is_list,
     is_map,
+    is_member,
     to_key,
 )  # fmt: skip
 from claimsmith.errors import CelCompileError
@@ -199,7 +200,7 @@ class MembershipStep:
         """Tell whether the element is one of the constants."""
         value = self.element.run(frame)
         if not isinstance(value, Failure):
-            value = type(value) in _SET_TYPES and to_key(value) in self.keys
+            value = is_member(value, self.keys)
         frame.meter.push(self.id, value)
         return value
 
@@ -402,7 +403,7 @@ class _Planner:
         implementation, stops_early = self.checked.environment.functions()[expr.function].select(ids)
         step = CallStep(
             id=expr.id, offset=expr.offset, function=expr.function, overload_id=overload_id, args=args,
-            implementation=implementation, stops_early=stops_early or expr.function == "format",
+            implementation=implementation, stops_early=stops_early or len(args) > 2 or expr.function == "format",
         )  # fmt: skip
         return self.optimize(expr, step)
 

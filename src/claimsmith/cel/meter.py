@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from claimsmith.cel.lib_lists import COMPARABLE
-from claimsmith.cel.values import Cidr, Ip, NamedFormat, Url, Value, actual_size, is_list, is_map, size_of
+from claimsmith.cel.values import CelAbort, Cidr, Ip, NamedFormat, Url, Value, actual_size, is_list, is_map, size_of
 from claimsmith.model.quantity import Quantity
 from claimsmith.model.semver import Semver
 
@@ -227,13 +227,17 @@ def _output_size(_args: list[Value], result: Value) -> int:
 
 
 def _flatten(args: list[Value], _result: Value) -> int:
-    depth = float(args[1]) if len(args) == 2 and type(args[1]) is int else 1.0
+    if len(args) == 2 and type(args[1]) is not int:
+        raise CelAbort("the depth of flatten() is the result of something that failed")
+    depth = float(args[1]) if len(args) == 2 else 1.0
     return _list_call(depth, actual_size(args[0]))
 
 
 def _self_compare(values: Value) -> int:
+    if not is_list(values):
+        raise CelAbort("a list to compare is the result of something that failed")
     size = actual_size(values)
-    if not is_list(values) or size == 0:
+    if size == 0:
         return _list_call(2.0, 0)
     factor = 2.0 + (STRING_FACTOR if isinstance(values[0], (str, bytes)) else 0.0)
     return _list_call(factor, size * size)

@@ -23,7 +23,7 @@ from claimsmith.cel.parser import parse
 from claimsmith.cel.reads import DeviceRead, find_reads
 from claimsmith.cel.types import ANY, BOOL, DYN, INT, SEMVER, STRING, CelType
 from claimsmith.cel.validators import validate
-from claimsmith.cel.values import Value, is_list, type_name
+from claimsmith.cel.values import CelAbort, Value, is_list, type_name
 from claimsmith.errors import CelCompileError, CelCostError, CelRuntimeError
 from claimsmith.model.device import AttributeKind, DeviceAttribute
 from claimsmith.model.semver import Semver
@@ -163,6 +163,8 @@ class Program:
             message = f"costs more than {cost_limit} on this device"
             error = CelCostError(message, text=self.text, offset=0, hint="use smaller lists or fewer nested loops")
             return Outcome(cost=meter.cost, error=error)
+        except CelAbort as abort:
+            return Outcome(cost=meter.cost, error=CelRuntimeError(str(abort), text=self.text, offset=0))
         except RecursionError:
             return Outcome(cost=meter.cost, error=CelRuntimeError(_TOO_DEEP, text=self.text, offset=0))
         if isinstance(value, Failure):

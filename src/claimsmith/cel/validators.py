@@ -125,7 +125,7 @@ def _check_format(checked: CheckedExpression, call: Call) -> None:
 
 def _check_clause(checked: CheckedExpression, verb: str, arg: Expr) -> None:
     found = checked.types[arg.id]
-    if found.kind not in _CLAUSE_KINDS[verb] and not found.is_dyn:
+    if found.kind not in _CLAUSE_KINDS[verb] and found.kind != "dyn":
         allowed = ", ".join(sorted(_CLAUSE_KINDS[verb]))
         _fail(checked, arg, f"found type '{found.text}' for %{verb}, allowed {allowed}")
     if verb == "s" and isinstance(arg, ListExpr | MapExpr):

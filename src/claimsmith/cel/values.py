@@ -34,6 +34,10 @@ class CelFault(Exception):  # noqa: N818 - a signal inside the engine, never see
         self.message = message
 
 
+class CelAbort(BaseException):
+    """Upstream stops with an internal error here, which && and || don't absorb; so nothing between may catch it."""
+
+
 class Uint(int):
     """An unsigned 64-bit integer."""
 
@@ -215,6 +219,23 @@ def find_entry(a_map: Mapping[Value, Value], key: Value) -> tuple[Value, bool]:
     if found is not a_map:
         return found, True
     return ({}, True) if type(a_map) is DomainMap else (None, False)
+
+
+_UNHASHABLE_TYPES: Final = frozenset({Semver, NamedFormat, bytes})
+
+
+def is_member(value: Value, keys: frozenset[Value]) -> bool:
+    """Tell whether a value is one of some constants, which are given as keys.
+
+    Raises:
+        CelAbort: The value is of a type that upstream can't look up.
+
+    Source: evalSetMembership in interpreter/interpretable.go.
+    """
+    kind = type(value)
+    if kind in _UNHASHABLE_TYPES:
+        raise CelAbort(f"a value of type {type_name(value)} can't be looked up in a list of constants")
+    return kind in _KEY_TYPES and to_key(value) in keys
 
 
 def is_number(value: Value) -> bool:
