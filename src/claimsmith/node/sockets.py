@@ -126,11 +126,6 @@ class SocketServer:
             self.path.unlink(missing_ok=True)
         await server.stop(_GRACE_S)
 
-    @property
-    def present(self) -> bool:
-        """Whether the socket is in its place."""
-        return self._inode is not None and _inode_of(self.path) == self._inode
-
 
 def check_replaceable(path: Path) -> None:
     """Check that a path is free, or has a socket that nobody serves any more.

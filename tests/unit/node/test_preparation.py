@@ -124,6 +124,25 @@ def test_after_a_reboot_devices_are_prepared_as_they_are_now_under_the_same_ids(
     assert '"minor": 3' in (bench.cdi / bench.files()[0]).read_text()
 
 
+def test_after_a_reboot_a_cdi_file_that_is_still_there_does_not_count(bench: Bench) -> None:
+    bench.start().prepare(ask())
+    bench.boot_id, bench.driver.minor = "second-boot", 3
+    bench.start().prepare(ask())
+
+    assert '"minor": 3' in (bench.cdi / bench.files()[0]).read_text()
+
+
+def test_a_cdi_file_that_describes_other_devices_is_written_anew(bench: Bench) -> None:
+    preparation = bench.start()
+    preparation.prepare(ask())
+    path = bench.cdi / bench.files()[0]
+    whole = path.read_text()
+    path.write_text(whole.replace("gpu-0", "gpu-7"))
+    preparation.prepare(ask())
+
+    assert path.read_text() == whole
+
+
 def test_after_a_reboot_a_claim_still_holds_its_devices(bench: Bench) -> None:
     bench.start().prepare(ask("held"))
     bench.boot_id = "second-boot"
