@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -220,6 +222,13 @@ class Quiet(Driver):
 
     def prepare(self, request: PrepareRequest) -> PreparedDevices:
         return PreparedDevices(devices=tuple(PreparedDevice(device=device) for device in request.devices))
+
+
+def test_the_agent_loads_no_heavy_package() -> None:
+    code = "import sys, claimsmith.daemons.agent; print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"numpy", "ortools", "starlette", "uvicorn", "rich", "typer"} & set(loaded) == set()
 
 
 async def test_a_hundred_agents_live_in_one_process_and_leave_nothing(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from claimsmith.api.kinds import NODE, RESOURCE_SLICE, Kind
-from claimsmith.errors import ConflictError, GoneError, UnreachableError
+from claimsmith.errors import ConflictError, ForbiddenError, GoneError, UnreachableError
 from claimsmith.kube.backoff import Backoff
-from claimsmith.kube.client import KubeClient, WatchEvent
+from claimsmith.kube.client import KubeClient, ObjectList, WatchEvent
 from claimsmith.model.inventory import Inventory, Pool
 from claimsmith.publish.publisher import PublisherClient, SlicePublisher
 from claimsmith.testing import builders as b
@@ -23,9 +23,10 @@ GPUS = Inventory.of(b.device("gpu-0"), b.device("gpu-1"))
 
 @contextlib.asynccontextmanager
 async def publishing(
-    client: PublisherClient, inventory: Inventory = GPUS, *, driver: str = b.DRIVER
+    client: PublisherClient, inventory: Inventory = GPUS, *, driver: str = b.DRIVER, repairs: Backoff | None = None
 ) -> AsyncIterator[SlicePublisher]:
-    publisher = SlicePublisher(client, driver=driver, node=b.NODE, backoff=Backoff(initial_s=0.01, max_s=0.1))
+    fast = Backoff(initial_s=0.01, max_s=0.1)
+    publisher = SlicePublisher(client, driver=driver, node=b.NODE, backoff=fast, repairs=repairs)
     task = asyncio.create_task(publisher.run())
     publisher.publish(inventory)
     try:
@@ -206,6 +207,66 @@ async def test_a_deletion_while_the_watch_is_down_is_not_lost(api: CountingClien
         await client.broken.wait()
 
         await wait_for(api, shows("gpu-0", "gpu-1"))
+
+
+class GatedWatch(CountingClient):
+    """A client whose watches show nothing until a test opens the gate."""
+
+    def __init__(self, client: KubeClient) -> None:
+        super().__init__(client)
+        self.gate = asyncio.Event()
+
+    async def watch(self, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
+        await self.gate.wait()
+        async for event in super().watch(kind, **options):
+            yield event
+
+
+async def test_a_watch_that_lags_behind_makes_no_duplicates(api: CountingClient) -> None:
+    client = GatedWatch(api)
+    async with publishing(client) as publisher:
+        await wait_for(api, shows("gpu-0", "gpu-1"))
+        publisher.publish(Inventory.of(b.device("gpu-7")))
+        await wait_for(api, shows("gpu-7"))
+        client.gate.set()
+        await publisher.wait_published()
+
+        assert shows("gpu-7")(await list_slices(api))
+        assert client.writes == 2
+
+
+async def test_two_publishers_that_disagree_slow_down(api: CountingClient) -> None:
+    paused = asyncio.Event()
+
+    async def pause(_: float) -> None:
+        paused.set()
+        await asyncio.Event().wait()
+
+    clients = [CountingClient(api), CountingClient(api)]
+    inventories = [Inventory.of(b.device("left")), Inventory.of(b.device("right"))]
+    async with contextlib.AsyncExitStack() as stack:
+        for client, inventory in zip(clients, inventories, strict=True):
+            await stack.enter_async_context(publishing(client, inventory, repairs=Backoff(pause=pause)))
+        async with asyncio.timeout(10):
+            await paused.wait()
+
+        assert max(client.writes for client in clients) <= 12
+
+
+class ForbiddenList(CountingClient):
+    """A client that may not list slices."""
+
+    async def list(self, kind: Kind, **options: Any) -> ObjectList:
+        raise ForbiddenError("resourceslices is forbidden", status=403)
+
+
+async def test_a_missing_permission_is_told(api: CountingClient) -> None:
+    async with publishing(ForbiddenList(api)) as publisher:
+        async with asyncio.timeout(5):
+            while publisher.last_error is None:
+                await asyncio.wait_for(asyncio.shield(api.get(NODE, b.NODE)), 5)
+
+        assert str(publisher.last_error) == "resourceslices is forbidden"
 
 
 class ConflictOnce(CountingClient):

@@ -31,7 +31,7 @@ class HealthPolicy:
         effect: Effect of the taint; running pods stay with NoSchedule.
     """
 
-    hold_s: float = 10.0
+    hold_s: float = 5.0
     factor: float = 2.0
     hold_max_s: float = 600.0
     forget_s: float = 3600.0

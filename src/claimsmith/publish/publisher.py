@@ -58,6 +58,7 @@ class SlicePublisher:
         driver: Name of the driver.
         node: Name of the node.
         backoff: Pauses after failures of the API server.
+        repairs: Pauses when slices have to be put back again and again.
         clock: Monotonic seconds.
     """
 
@@ -68,16 +69,15 @@ class SlicePublisher:
         driver: str,
         node: str,
         backoff: Backoff | None = None,
+        repairs: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.problems: tuple[PublishProblem, ...] = ()
         """What of the inventory is not published, as of the last plan."""
-        self.last_error: ClaimsmithError | None = None
-        """Why nothing can be published now; None when all is well."""
         self._client, self._clock = client, clock
         self._owner = SliceOwner(driver=driver, node=node)
         self._backoff = backoff or Backoff(initial_s=0.2)
-        self._repairs = Backoff(initial_s=0.2)
+        self._repairs = repairs or Backoff(initial_s=0.2)
         self._wanted: _Wanted | None = None
         self._wake = asyncio.Event()
         self._published = asyncio.Event()
@@ -90,7 +90,14 @@ class SlicePublisher:
         self._last_write_s = -_QUIET_S
         self._repairs_in_a_row = 0
         self._is_wide = False
+        self._error: ClaimsmithError | None = None
+        self._reflector: Reflector[StoredSlice] | None = None
         self._reflecting: asyncio.Task[None] | None = None
+
+    @property
+    def last_error(self) -> ClaimsmithError | None:
+        """Why nothing can be published or watched now; None when all is well."""
+        return self._error or (self._reflector.last_error if self._reflector is not None else None)
 
     def publish(self, inventory: Inventory, *, notes: DeviceNotes | None = None) -> None:
         """Publish this from now on; returns at once.
@@ -139,12 +146,12 @@ class SlicePublisher:
             if wanted is not None:
                 await self._sync(wanted)
             self._backoff.reset()
-            self.last_error = None
+            self._error = None
         except ConflictError as error:
             log_event(_log, logging.DEBUG, "A slice was changed meanwhile", driver=self._owner.driver, reason=error)
             self._wake.set()
         except ClaimsmithError as error:
-            self.last_error = error
+            self._error = error
             log_event(_log, logging.WARNING, "Slices can't be published now", driver=self._owner.driver, reason=error)
             await self._backoff.wait()
             self._wake.set()
@@ -269,6 +276,7 @@ class SlicePublisher:
         selection = Selection(field_selector=self._field_selector(self._is_wide))
         reflector = Reflector(self._client, RESOURCE_SLICE, decode_stored, selection=selection)
         reflector.subscribe(self._take)
+        self._reflector = reflector
         self._reflecting = asyncio.create_task(reflector.run(), name=f"slices of {self._owner.driver}")
         await reflector.wait_synced()
 

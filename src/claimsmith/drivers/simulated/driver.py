@@ -61,6 +61,7 @@ class SimulatedDriver(Driver):
     Args:
         context: Node, files and documents.
         name: Which driver of the documents this is.
+        documents: Its documents if they were read already.
         clock: Monotonic seconds.
     """
 
@@ -69,6 +70,7 @@ class SimulatedDriver(Driver):
         context: DriverContext,
         *,
         name: str = DEFAULT_DRIVER,
+        documents: tuple[Settings, ...] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
@@ -82,7 +84,7 @@ class SimulatedDriver(Driver):
         self._problem: InputError | ConfigError | None = None
         self._report: ReportHealth | None = None
         self._changed: InventoryChanged | None = None
-        self._load(group_by_driver(read_documents(context)).get(name, ()))
+        self._load(self._read() if documents is None else documents)
 
     @classmethod
     def create(cls, context: DriverContext) -> tuple[SimulatedDriver, ...]:
@@ -94,8 +96,8 @@ class SimulatedDriver(Driver):
         """
         if not context.settings_files and not context.documents:
             raise ConfigError(f"simulated driver: found no settings, allowed documents of kind {KIND}; name a file")
-        names = group_by_driver(read_documents(context))
-        return tuple(cls(context, name=name) for name in names)
+        groups = group_by_driver(read_documents(context))
+        return tuple(cls(context, name=name, documents=documents) for name, documents in groups.items())
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
@@ -117,6 +119,9 @@ class SimulatedDriver(Driver):
     def _is_plugged(self, item: SimulatedDevice) -> bool:
         return self._condition.is_plugged(item.device.name, item.card)
 
+    def _read(self) -> tuple[Settings, ...]:
+        return group_by_driver(read_documents(self._context)).get(self.name, ())
+
     def _load(self, documents: tuple[Settings, ...]) -> None:
         devices = list_devices(documents, node=self._context.node_name)
         self._devices = devices
@@ -131,7 +136,7 @@ class SimulatedDriver(Driver):
             return
         self._stamps = stamps
         try:
-            self._load(group_by_driver(read_documents(self._context)).get(self.name, ()))
+            self._load(self._read())
             self._problem = None
         except (InputError, ConfigError) as error:
             self._problem = error
