@@ -21,7 +21,20 @@ from claimsmith.embedded.api.verbs import Verbs
 from claimsmith.embedded.store import Store, StoreLimits
 from tests.unit.embedded.stored import FakeClock
 
-__all__ = ["CLAIMS", "CLASSES", "MERGE", "NODES", "PODS", "SLICES", "STRATEGIC", "Api", "Reply", "claim", "open_api", "pod"]
+__all__ = [
+    "CLAIMS",
+    "CLASSES",
+    "MERGE",
+    "NODES",
+    "PODS",
+    "SLICES",
+    "STRATEGIC",
+    "Api",
+    "Reply",
+    "claim",
+    "open_api",
+    "pod",
+]
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = "/api/v1/nodes"

@@ -18,6 +18,8 @@ from tests.unit.embedded.asgi import PODS, Api, Reply, open_api, pod
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
+Watching = tuple[asyncio.Task[Reply], asyncio.Event]
+
 
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
@@ -25,7 +27,9 @@ async def api() -> AsyncIterator[Api]:
         yield opened
 
 
-async def watch(api: Api, *, accept: str = "application/json", **query: str) -> tuple[asyncio.Task[Reply], asyncio.Event]:
+async def watch(
+    api: Api, *, accept: str = "application/json", **query: str
+) -> tuple[asyncio.Task[Reply], asyncio.Event]:
     """Begin to watch; return the reply to be, and what makes the client go away."""
     gone = asyncio.Event()
     task = asyncio.create_task(api.get(PODS, accept=accept, gone=gone, watch="true", **query))
@@ -34,7 +38,7 @@ async def watch(api: Api, *, accept: str = "application/json", **query: str) -> 
     return task, gone
 
 
-async def finish(watching: tuple[asyncio.Task[Reply], asyncio.Event]) -> Reply:
+async def finish(watching: Watching) -> Reply:
     """Let the client read everything and go away."""
     task, gone = watching
     for _ in range(5):

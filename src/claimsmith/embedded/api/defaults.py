@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from claimsmith.embedded.store_records import JsonObject
 
-__all__ = ["fill_defaults", "prepare_new"]
+__all__ = ["carry_filled", "drop_empty", "fill_defaults", "prepare_new"]
 
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -51,6 +51,34 @@ def prepare_new(plural: str, value: JsonObject, *, now: str) -> None:
         value["status"] = {}
 
 
+def carry_filled(plural: str, value: JsonObject, old: JsonObject) -> None:
+    """Put back into a changed pod what admission had filled in when it was made, where the client leaves it out.
+
+    Args:
+        plural: Name of the kind in paths.
+        value: The new state; changed in place.
+        old: The state before.
+    """
+    if plural != "pods":
+        return
+    spec, before = value["spec"], old.get("spec") or {}
+    for name in ("priority", "serviceAccount", "serviceAccountName"):
+        if name not in spec and name in before:
+            spec[name] = before[name]
+    _add_tolerations(spec)
+
+
+def drop_empty(metadata: JsonObject) -> None:
+    """Drop empty maps and lists of metadata, as the API does.
+
+    Args:
+        metadata: The metadata; changed in place.
+    """
+    for name in ("labels", "annotations", "finalizers", "ownerReferences", "managedFields"):
+        if name in metadata and not metadata[name]:
+            del metadata[name]
+
+
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
@@ -78,18 +106,21 @@ def _begin_pod(value: JsonObject, now: str) -> None:
     account = spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
     spec["serviceAccount"] = account
     spec.setdefault("priority", 0)
-    tolerations = spec.setdefault("tolerations", [])
-    for key in (_NOT_READY, _UNREACHABLE):
-        if not any(
-            item.get("key", key) == key and item.get("effect", "NoExecute") == "NoExecute" for item in tolerations
-        ):
-            tolerations.append({"key": key, "operator": "Exists", "effect": _EVICT, "tolerationSeconds": 300})
+    _add_tolerations(spec)
     status: JsonObject = {"phase": "Pending", "qosClass": _qos_class(spec)}
     if spec.get("schedulingGates"):
         condition = {"type": "PodScheduled", "status": "False", "lastTransitionTime": now}
         condition |= {"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates"}
         status["conditions"] = [condition]
     value["status"] = status
+
+
+def _add_tolerations(spec: JsonObject) -> None:
+    """Let a pod stay for five minutes on a node that is not ready."""
+    tolerations = spec.setdefault("tolerations", [])
+    for key in (_NOT_READY, _UNREACHABLE):
+        if not any(item.get("key", key) == key and item.get("effect", _EVICT) == _EVICT for item in tolerations):
+            tolerations.append({"key": key, "operator": "Exists", "effect": _EVICT, "tolerationSeconds": 300})
 
 
 def _containers(spec: JsonObject) -> Iterator[JsonObject]:

@@ -62,7 +62,7 @@ def parse_delete_options(options: Any, query: dict[str, str]) -> DeleteRequest:
     policy = sent.get("propagationPolicy") or ("Orphan" if _is_true(sent.get("orphanDependents")) else "Background")
     if policy not in _POLICY_FINALIZERS:
         raise bad_request(f"propagationPolicy: found {str(policy)[:80]!r}, allowed Background, Foreground, Orphan")
-    preconditions = sent.get("preconditions") or {}
+    preconditions = sent.get("preconditions", {})
     if not isinstance(preconditions, dict):
         raise bad_request("preconditions: expected an object")
     return DeleteRequest(

@@ -10,7 +10,7 @@ from claimsmith.api.kinds import NAMESPACE, SERVICE_ACCOUNT
 from claimsmith.embedded.api.admission import Admission
 from claimsmith.embedded.api.apply import Applier, apply_config
 from claimsmith.embedded.api.decode import FieldCheck
-from claimsmith.embedded.api.defaults import fill_defaults, prepare_new
+from claimsmith.embedded.api.defaults import carry_filled, drop_empty, fill_defaults, prepare_new
 from claimsmith.embedded.api.managers import Owner, track_update
 from claimsmith.embedded.api.naming import generate_name
 from claimsmith.embedded.api.served import ServedKind, get_kind
@@ -84,6 +84,7 @@ class ObjectApi:
         metadata = value.setdefault("metadata", {})
         _check_new(served, namespace, metadata)
         _drop_status(served, value)
+        drop_empty(metadata)
         fill_defaults(served.kind.plural, value, now=now)
         if request.tracked and not metadata.get("managedFields"):
             track_update(None, value, served.shape, request.owner(served, now))
@@ -157,6 +158,8 @@ class ObjectApi:
             _check_path(served, old.namespace, old.name, value["metadata"])
             value["metadata"] |= {"name": old.name, **({"namespace": old.namespace} if old.namespace else {})}
             fill_defaults(served.kind.plural, value, now=now)
+            carry_filled(served.kind.plural, value, old.value)
+            drop_empty(value["metadata"])
             return value
 
         def admit(old: Record, value: JsonObject) -> None:

@@ -1,0 +1,121 @@
+"""Discovery and OpenAPI: what kubectl asks before anything else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from claimsmith.api.kinds import KINDS, iter_group_versions
+from tests.unit.embedded.asgi import Api, open_api
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList,application/json"
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with open_api() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+async def test_aggregated_discovery_names_every_kind_once(api: Api, version: str) -> None:
+    found = []
+    for root in ("/api", "/apis"):
+        reply = await api.get(root, accept=AGGREGATED.format(version))
+        assert reply.headers["content-type"] == AGGREGATED.format(version).split(",")[0]
+        found += [
+            (resource["responseKind"]["group"], resource["resource"])
+            for group in reply.json["items"]
+            for entry in group["versions"]
+            for resource in entry["resources"]
+        ]
+
+    assert sorted(found) == sorted((kind.group, kind.plural) for kind in KINDS)
+
+
+async def test_plain_discovery_names_every_kind_once(api: Api) -> None:
+    groups = (await api.get("/apis")).json["groups"]
+    paths = ["/api/v1"] + [f"/apis/{version['groupVersion']}" for group in groups for version in group["versions"]]
+    lists = [(await api.get(path)).json["resources"] for path in paths]
+    found = [entry["name"] for resources in lists for entry in resources if "/" not in entry["name"]]
+
+    assert sorted(found) == sorted(kind.plural for kind in KINDS)
+
+
+async def test_a_group_names_its_preferred_version(api: Api) -> None:
+    reply = (await api.get("/apis/resource.k8s.io")).json
+
+    assert reply["preferredVersion"] == {"groupVersion": "resource.k8s.io/v1", "version": "v1"}
+
+
+async def test_pods_have_their_subresources(api: Api) -> None:
+    resources = (await api.get("/api/v1")).json["resources"]
+
+    assert {entry["name"] for entry in resources if entry["name"].startswith("pods/")} == {
+        "pods/binding",
+        "pods/eviction",
+        "pods/log",
+        "pods/status",
+    }
+
+
+async def test_the_server_says_which_release_it_serves(api: Api) -> None:
+    reply = (await api.get("/version")).json
+
+    assert (reply["major"], reply["minor"]) == ("1", "37")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez", "/readyz/ping"])
+async def test_the_server_is_healthy(api: Api, path: str) -> None:
+    reply = await api.get(path)
+
+    assert (reply.status, reply.body) == (200, b"ok")
+
+
+async def test_openapi_has_a_document_for_each_group_and_version(api: Api) -> None:
+    paths = (await api.get("/openapi/v3")).json["paths"]
+
+    assert set(paths) == {f"apis/{group}/{v}" if group else f"api/{v}" for group, v in iter_group_versions()}
+
+
+async def test_the_hash_of_an_openapi_document_leads_to_it(api: Api) -> None:
+    paths = (await api.get("/openapi/v3")).json["paths"]
+    reply = await api.get(paths["apis/resource.k8s.io/v1"]["serverRelativeURL"])
+
+    assert reply.json["openapi"] == "3.0.0"
+
+
+async def test_every_reference_of_an_openapi_document_leads_somewhere(api: Api) -> None:
+    for name in (await api.get("/openapi/v3")).json["paths"]:
+        reply = await api.get(f"/openapi/v3/{name}")
+        schemas = reply.json["components"]["schemas"]
+        wanted = {part.split('"')[0] for part in reply.body.decode().split("#/components/schemas/")[1:]}
+
+        assert wanted <= set(schemas)
+
+
+async def test_kubectl_finds_that_patches_check_fields(api: Api) -> None:
+    document = (await api.get("/openapi/v3/apis/resource.k8s.io/v1")).json
+    path = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
+    patch = document["paths"][path]["patch"]
+
+    assert patch["x-kubernetes-group-version-kind"]["kind"] == "ResourceClaim"
+    assert {"fieldValidation", "dryRun", "fieldManager", "force"} == {entry["name"] for entry in patch["parameters"]}
+
+
+async def test_schemas_say_how_lists_are_merged(api: Api) -> None:
+    schemas = (await api.get("/openapi/v3/api/v1")).json["components"]["schemas"]
+    ports = schemas["io.k8s.api.core.v1.Container"]["properties"]["ports"]
+
+    assert ports["x-kubernetes-list-type"] == "map"
+    assert ports["x-kubernetes-list-map-keys"] == ["containerPort", "protocol"]
+    assert ports["x-kubernetes-patch-merge-key"] == "containerPort"
+
+
+async def test_openapi_version_two_is_given_as_json_alone(api: Api) -> None:
+    good = await api.get("/openapi/v2")
+    bad = await api.get("/openapi/v2", accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+
+    assert "io.k8s.api.core.v1.Pod" in good.json["definitions"]
+    assert bad.status == 406
