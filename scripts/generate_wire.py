@@ -119,6 +119,8 @@ SCALARS = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "RawExtension",
 }
 FORMATS = {"int32": "Int32", "int64": "Int64", "double": "Double", "byte": "Bytes", "date-time": "Time"}
+# Required fields whose absence must be told apart from zero: pointers upstream.
+POINTERS = {RESOURCE + "CapacityRequestPolicyRange.min"}
 BUILTINS = {"str", "int", "float", "bool", "list", "dict", "field"}
 ZERO = {
     "str": "str", "Time": "str", "Bytes": "str", "Int32": "int", "Int64": "int", "int": "int", "bool": "bool",
@@ -250,7 +252,8 @@ def class_lines(full: str, schema: Schema) -> list[str]:
     if schema.get("x-kubernetes-map-type"):
         lines.append(f"    __map_type__: ClassVar[str] = {quoted(schema['x-kubernetes-map-type'])}")
     fields = [
-        field_line(name, prop, required=name in required) for name, prop in sorted(schema.get("properties", {}).items())
+        field_line(name, prop, required=name in required and f"{full}.{name}" not in POINTERS)
+        for name, prop in sorted(schema.get("properties", {}).items())
     ]
     return lines + ([""] if fields else []) + fields
 

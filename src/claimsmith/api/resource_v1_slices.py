@@ -144,7 +144,7 @@ def _build_policy(source: wire.CapacityRequestPolicy) -> CapacityRequestPolicy:
         valid_range=None
         if allowed is None
         else CapacityRange(
-            minimum=read_quantity(allowed.min),
+            minimum=read_quantity("0" if allowed.min is None else allowed.min),
             maximum=_read_optional(allowed.max),
             step=_read_optional(allowed.step),
         ),

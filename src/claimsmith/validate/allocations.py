@@ -64,7 +64,7 @@ _INTERFACE_NAME_BYTES_MAX: Final = 256
 _HARDWARE_ADDRESS_BYTES_MAX: Final = 128
 _SOURCES: Final = ("FromClaim", "FromClass")
 
-_DeviceKey = tuple[str, str, str, str]
+_DeviceKey = str
 
 
 def check_claim_status(
@@ -120,7 +120,8 @@ def _gather_devices(allocation: AllocationResult | None) -> frozenset[_DeviceKey
 
 
 def _status_key(entry: AllocatedDeviceStatus | DeviceRequestAllocationResult) -> _DeviceKey:
-    return entry.driver, entry.pool, entry.device, entry.share_id or ""
+    """Return `driver/pool/device`, and the share after it; names have no spaces."""
+    return f"{entry.driver}/{entry.pool}/{entry.device}" + (f" {entry.share_id}" if entry.share_id else "")
 
 
 def _check_device(entry: AllocatedDeviceStatus, path: str, allocated: frozenset[_DeviceKey]) -> Iterator[FieldIssue]:
@@ -131,7 +132,7 @@ def _check_device(entry: AllocatedDeviceStatus, path: str, allocated: frozenset[
         yield from check_uid(entry.share_id, f"{path}.shareID")
     key = _status_key(entry)
     if key not in allocated:
-        yield invalid(path, "/".join(part for part in key if part), "must be an allocated device in the claim")
+        yield invalid(path, key, "must be an allocated device in the claim")
     yield from check_conditions(entry.conditions, f"{path}.conditions", most=_CONDITIONS_MAX)
     if entry.data is not None:
         yield from check_json_object(entry.data, f"{path}.data", limit_bytes=_DATA_BYTES_MAX)

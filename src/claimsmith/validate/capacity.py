@@ -68,13 +68,16 @@ def _check_values(values: list[Quantity], default: Quantity, whole: Quantity, pa
             if value > whole:
                 yield invalid(f"{path}[{i}]", str(value), f"option is larger than capacity value: {whole}")
         yield from find_duplicates((str(value.value()) for value in values), path)
-    if default not in values:
+    if default not in values or len(values) > _VALID_VALUES_MAX:
         yield invalid(path, str(default), "default value is not valid according to the requestPolicy")
 
 
 def _check_range(
     allowed: CapacityRequestPolicyRange, default: Quantity, whole: Quantity, path: str
 ) -> Iterator[FieldIssue]:
+    if allowed.min is None:
+        yield required(f"{path}.min", "required when validRange is defined")
+        return
     low = read_quantity(allowed.min)
     high = None if allowed.max is None else read_quantity(allowed.max)
     if low > whole:

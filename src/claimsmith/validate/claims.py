@@ -35,7 +35,6 @@ from claimsmith.validate.issues import (
     too_many,
 )
 from claimsmith.validate.names import (
-    check_attribute_name,
     check_dns_label,
     check_driver_name,
     check_fully_qualified_name,
@@ -164,9 +163,6 @@ def _check_wanted(
     yield from _check_derived(wanted.derived_attributes or [], f"{path}.derivedAttributes", name, derived)
     yield from _check_mode(wanted, path)
     yield from check_tolerations(wanted.tolerations, f"{path}.tolerations")
-    if wanted.capacity is not None:
-        for key in wanted.capacity.requests or {}:
-            yield from check_attribute_name(key, f"{path}.capacity.requests")
 
 
 def _check_mode(wanted: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterator[FieldIssue]:
@@ -201,7 +197,6 @@ def _check_derived(
 ) -> Iterator[FieldIssue]:
     if len(attributes) > DERIVED_ATTRIBUTES_MAX:
         yield too_many(path, len(attributes), DERIVED_ATTRIBUTES_MAX)
-        return
     for i, entry in enumerate(attributes):
         if not entry.name:
             yield required(f"{path}[{i}].name")

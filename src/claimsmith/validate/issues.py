@@ -39,7 +39,7 @@ _WORDS: Final[dict[IssueType, str]] = {
     "InternalError": "Internal error",
 }
 _WITH_VALUE: Final = frozenset({"Invalid", "TooMany", "Duplicate", "NotSupported", "NotFound"})
-_MAX_VALUE_CHARACTERS: Final = 200
+_MAX_VALUE_CHARACTERS: Final = 12_288
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class FieldIssue:
         """Text of a cause in a Status, such as `Invalid value: "x": must be …`."""
         parts = [_WORDS[self.type]]
         if self.type in _WITH_VALUE:
-            text = json.dumps(self.value, ensure_ascii=False, default=str)
+            text = json.dumps(self.value, ensure_ascii=False, default=str, separators=(",", ":"))
             parts.append(text if len(text) <= _MAX_VALUE_CHARACTERS else text[:_MAX_VALUE_CHARACTERS] + "…")
         if self.detail:
             parts.append(self.detail)

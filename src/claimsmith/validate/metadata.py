@@ -29,6 +29,12 @@ _ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
 _REASON_BYTES_MAX: Final = 1024
 _MESSAGE_BYTES_MAX: Final = 32 * 1024
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASON_RULE: Final = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or "
+    "'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is "
+    f"'{_REASON.pattern}')"
+)
 _STATUSES: Final = ("False", "True", "Unknown")
 
 NameCheck = Callable[[str, str], Iterator[FieldIssue]]
@@ -84,7 +90,7 @@ def check_metadata_update(new: ObjectMeta, old: ObjectMeta) -> Iterator[FieldIss
         ("deletionGracePeriodSeconds", old.deletion_grace_period_seconds, new.deletion_grace_period_seconds),
     ):
         if (before or None) != (after or None):
-            yield immutable(f"metadata.{name}", after)
+            yield immutable(f"metadata.{name}", after or "")
     yield from _check_common(new)
 
 
@@ -163,8 +169,7 @@ def _check_condition(entry: Condition, path: str) -> Iterator[FieldIssue]:
     if not entry.reason:
         yield required(f"{path}.reason")
     elif not _REASON.fullmatch(entry.reason):
-        rule = "a condition reason must start with alphabetic character, optionally followed by a string of "
-        yield invalid(f"{path}.reason", entry.reason, rule + "alphanumeric characters or '_,:'")
+        yield invalid(f"{path}.reason", entry.reason, _REASON_RULE)
     if len(entry.reason.encode()) > _REASON_BYTES_MAX:
         yield too_long(f"{path}.reason", _REASON_BYTES_MAX)
     if len(entry.message.encode()) > _MESSAGE_BYTES_MAX:

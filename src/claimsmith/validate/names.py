@@ -71,13 +71,14 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _too_big(limit: int) -> str:
-    return f"must be no more than {limit} bytes"
+def _too_big(limit: int, unit: str = "characters") -> str:
+    """The rule of a length. Upstream counts bytes everywhere and calls them characters in older texts."""
+    return f"must be no more than {limit} {unit}"
 
 
-def _subdomain_faults(text: str) -> Iterator[str]:
+def _subdomain_faults(text: str, unit: str = "characters") -> Iterator[str]:
     if _bytes(text) > _SUBDOMAIN_MAX:
-        yield _too_big(_SUBDOMAIN_MAX)
+        yield _too_big(_SUBDOMAIN_MAX, unit)
     if not _SUBDOMAIN.fullmatch(text):
         yield _SUBDOMAIN_RULE
 
@@ -131,12 +132,12 @@ def check_label_key(text: str, path: str) -> Iterator[FieldIssue]:
         if not parts[0]:
             yield invalid(path, text, "prefix part must be non-empty")
         else:
-            yield from (invalid(path, text, f"prefix part {fault}") for fault in _subdomain_faults(parts[0]))
+            yield from (invalid(path, text, f"prefix part {fault}") for fault in _subdomain_faults(parts[0], "bytes"))
     name = parts[-1]
     if not name:
         yield invalid(path, text, "name part must be non-empty")
     elif _bytes(name) > _LABEL_MAX:
-        yield invalid(path, text, f"name part {_too_big(_LABEL_MAX)}")
+        yield invalid(path, text, f"name part {_too_big(_LABEL_MAX, 'bytes')}")
     if not _KEY.fullmatch(name):
         yield invalid(path, text, f"name part {_KEY_RULE}")
 
@@ -148,7 +149,7 @@ check_condition_type = check_label_key
 def check_label_value(text: str, path: str) -> Iterator[FieldIssue]:
     """Yield what is wrong with a label value; it may be empty."""
     if _bytes(text) > _LABEL_MAX:
-        yield invalid(path, text, _too_big(_LABEL_MAX))
+        yield invalid(path, text, _too_big(_LABEL_MAX, "bytes"))
     if text and not _KEY.fullmatch(text):
         yield invalid(path, text, _VALUE_RULE)
 

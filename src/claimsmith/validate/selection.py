@@ -125,9 +125,9 @@ def check_binding_conditions(
     for name, entries in (("bindingConditions", wanted), ("bindingFailureConditions", refused)):
         if len(entries) > _BINDING_CONDITIONS_MAX:
             yield too_many(f"{path}.{name}", len(entries), _BINDING_CONDITIONS_MAX)
-            continue
-        for i, entry in enumerate(entries):
-            yield from check_condition_type(entry, f"{path}.{name}[{i}]")
+        else:
+            for i, entry in enumerate(entries):
+                yield from check_condition_type(entry, f"{path}.{name}[{i}]")
         yield from find_duplicates(entries, f"{path}.{name}")
     for i, entry in enumerate(refused):
         if entry in wanted:

@@ -145,6 +145,8 @@ def _check_devices(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, path:
     for i, device in enumerate(devices):
         yield from _check_device(device, before.get(device.name), f"{path}[{i}]")
         yield from _check_device_nodes(device, f"{path}[{i}]", by_device)
+        if old is None or old.devices != spec.devices:
+            yield from _check_multipliers(device, f"{path}[{i}].nodeAllocatableResources")
     yield from find_duplicates((device.name for device in devices), path)
 
 
@@ -211,7 +213,8 @@ def _check_attribute(attribute: DeviceAttribute, path: str) -> Iterator[FieldIss
         yield from _check_text(text, f"{path}.strings[{i}]")
     for i, text in enumerate(attribute.versions or ()):
         yield from _check_version(text, f"{path}.versions[{i}]")
-    if sum(value is not None for value in (*scalars, *lists.values())) != 1:
+    values = (*scalars, *lists.values())
+    if sum(value is not None for value in values) != 1 or all(value in (None, []) for value in values):
         yield invalid(path, "", "exactly one value must be specified")
 
 
@@ -265,6 +268,7 @@ def _check_consumption(entries: list[DeviceCounterConsumption], path: str) -> It
         groups = entry.compatibility_groups or []
         if len(groups) > _GROUPS_MAX:
             yield too_many(f"{path}[{i}].compatibilityGroups", len(groups), _GROUPS_MAX)
+            groups = []
         for j, group in enumerate(groups):
             yield from check_dns_label(group, f"{path}[{i}].compatibilityGroups[{j}]")
         yield from find_duplicates(groups, f"{path}[{i}].compatibilityGroups")
@@ -354,6 +358,16 @@ def _check_mapping(
     for name, amount in checked.items():
         if amount is not None and _sign(amount) <= 0:
             yield invalid(f"{path}.{name}", str(amount), "must be positive")
+
+
+def _check_multipliers(device: Device, path: str) -> Iterator[FieldIssue]:
+    """Check that amounts come from a capacity or are the same for each device; devices that stay may stay."""
+    for name, resource in (device.node_allocatable_resources or {}).items():
+        mapping = resource.mapping
+        if mapping is not None and (mapping.capacity_key is None) == (mapping.device_multiplier is None):
+            found = "{}" if mapping.capacity_key is None else "{capacityKey, deviceMultiplier}"
+            why = "must specify exactly one of: `capacityKey`, `deviceMultiplier`"
+            yield invalid(f"{path}[{name}].mapping", found, why)
 
 
 def _check_overhead(overhead: NodeAllocatableOverhead, path: str) -> Iterator[FieldIssue]:

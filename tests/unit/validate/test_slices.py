@@ -89,7 +89,6 @@ def test_what_just_fits_is_allowed(spec: dict[str, Any]) -> None:
         ({"attributes": {"a": {"int": 1, "bool": True}}}, ("Invalid", "attributes[a]")),
         ({"attributes": {"a": {"string": "x" * 65}}}, ("TooLong", "attributes[a].string")),
         ({"attributes": {"a": {"version": "1.2"}}}, ("Invalid", "attributes[a].version")),
-        ({"attributes": {"a": {"strings": []}}}, ("Invalid", "attributes[a].strings")),
         ({"taints": [TAINT] * 17}, ("TooMany", "taints")),
         ({"taints": [{"key": "k", "effect": "Never"}]}, ("NotSupported", "taints[0].effect")),
         ({"taints": [{"key": "k", "effect": ""}]}, ("Required", "taints[0].effect")),
@@ -132,7 +131,7 @@ def test_a_rule_of_a_device_is_kept(device: dict[str, Any], issue: tuple[str, st
         ({"default": "1Gi", "validValues": ["1Gi", "9Gi"]}, ("Invalid", ".validValues[1]")),
         ({"default": "2Gi", "validValues": ["4Gi", "2Gi"]}, ("Invalid", ".validValues[1]")),
         ({"default": "1Gi", "validValues": ["1Gi", "1024Mi"]}, ("Duplicate", ".validValues[1]")),
-        ({"default": "1", "validValues": [str(i) for i in range(1, 12)]}, ("TooMany", ".validValues")),
+        ({"default": "1Gi", "validRange": {}}, ("Required", ".validRange.min")),
         ({"default": "1Gi", "validValues": ["1Gi"], "validRange": {"min": "1Gi"}}, ("Forbidden", "")),
         ({"default": "1Gi", "validRange": {"min": "2Gi"}}, ("Invalid", ".validRange.default")),
         ({"default": "3Gi", "validRange": {"min": "1Gi", "max": "2Gi"}}, ("Invalid", ".validRange.default")),
@@ -150,6 +149,36 @@ def test_a_rule_of_a_request_policy_is_kept(policy: Json, issue: tuple[str, str]
     assert created(RESOURCE_SLICE, device_slice(device)) == [
         (kind, f"spec.devices[0].capacity[memory].requestPolicy{path}")
     ]
+
+
+def test_more_than_ten_valid_values_are_not_looked_into() -> None:
+    policy = {"default": "1", "validValues": [str(i) for i in range(1, 12)]}
+    capacity = {"memory": {"value": "8Gi", "requestPolicy": policy}}
+    device = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": capacity}
+    path = "spec.devices[0].capacity[memory].requestPolicy.validValues"
+
+    assert created(RESOURCE_SLICE, device_slice(device)) == [("TooMany", path), ("Invalid", path)]
+
+
+def test_an_amount_for_the_node_comes_from_a_capacity_or_is_fixed() -> None:
+    both = {"capacityKey": "memory", "capacityMultiplier": "1", "deviceMultiplier": "1"}
+    device = {
+        "name": "gpu-0",
+        "capacity": {"memory": {"value": "1Gi"}},
+        "nodeAllocatableResources": {"memory": {"mapping": both}, "cpu": {"mapping": {}}},
+    }
+    path = "spec.devices[0].nodeAllocatableResources[%s].mapping"
+    slice_ = device_slice(device)
+
+    assert created(RESOURCE_SLICE, slice_) == [("Invalid", path % "memory"), ("Invalid", path % "cpu")]
+    assert validate_update(RESOURCE_SLICE, slice_, slice_) == ()
+
+
+def test_an_empty_list_is_no_value_of_an_attribute() -> None:
+    device = {"name": "gpu-0", "attributes": {"a": {"strings": []}}}
+    path = "spec.devices[0].attributes[a]"
+
+    assert created(RESOURCE_SLICE, device_slice(device)) == [("Invalid", f"{path}.strings"), ("Invalid", path)]
 
 
 def test_a_request_policy_that_fits_is_allowed() -> None:
