@@ -132,6 +132,8 @@ class Scheduler:
             else:
                 self.queue.postpone(item, outcome.helps, backoff=outcome.tried)
                 await self._tell(item.pod, outcome)
+                if outcome.stale is not None:
+                    await self._binder.free(item.pod, outcome.stale)
         except ApiError as error:
             _log.info("pod %s: %s", item.pod.ref, error)
         finally:

@@ -74,6 +74,14 @@ class Binder:
             raise
         self._cache.finish(pod)
 
+    async def free(self, pod: Pod, claim: ResourceClaim) -> None:
+        """Deallocate a claim that ties a pod to a node where it does not fit, unless others use it meanwhile.
+
+        Raises:
+            ApiError: The server refused or could not be reached.
+        """
+        self._cache.confirm_claim(await self._claims.release(claim, {pod.uid}))
+
     async def _write_claims(self, pod: Pod, placed: Placed, written: dict[ClaimRef, _Written]) -> None:
         consumer, special = consumer_of(pod), ""
         for claim, allocation in placed.allocated:

@@ -68,6 +68,7 @@ class Unplaced:
         helps: Tells whether a change in the cluster may help.
         tried: False when the pod was not tried, since something of it is not there yet.
         quiet: True when that is no news for people, since it lasts but a moment.
+        stale: A claim that is allocated where the pod does not fit, and that nobody else uses: it should be freed.
     """
 
     message: str
@@ -75,6 +76,7 @@ class Unplaced:
     reason: str = "Unschedulable"
     tried: bool = True
     quiet: bool = False
+    stale: ResourceClaim | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,7 @@ class Decider:
             return claims
         candidates = self._find_candidates(pod, claims)
         if not candidates.groups:
-            return self._refuse(claims, candidates, ())
+            return self._refuse(pod, claims, candidates, ())
         self._cluster.update(self._cache.snapshot())
         decisions: list[Decision] = []
         for plan, nodes in candidates.groups:
@@ -124,7 +126,7 @@ class Decider:
                 return placed
             if decisions and isinstance(decisions[-1], Refused) and not decisions[-1].node_only:
                 break
-        return self._refuse(claims, candidates, tuple(decisions))
+        return self._refuse(pod, claims, candidates, tuple(decisions))
 
     def _find_claims(self, pod: Pod) -> _Claims | Unplaced:
         allocated: list[ResourceClaim] = []
@@ -223,7 +225,7 @@ class Decider:
         limits = SearchLimits(budget_steps=_BUDGET_STEPS)
         return allocate_on_nodes(self._cluster, claims, nodes=nodes, share_ids=lambda: str(uuid.uuid4()), limits=limits)
 
-    def _refuse(self, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> Unplaced:
+    def _refuse(self, pod: Pod, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> Unplaced:
         failed = any(
             isinstance(item, Undecided) or (isinstance(item, Refused) and not item.node_only) for item in decisions
         )
@@ -237,6 +239,7 @@ class Decider:
             reason="SchedulerError" if failed else "Unschedulable",
             message=self._explain(claims, candidates, decisions),
             helps=lambda change: change.kind in kinds or change.key in refs,
+            stale=_find_stale(pod, claims.allocated),
         )
 
     def _explain(self, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> str:
@@ -259,6 +262,18 @@ def _wait(ref: ClaimRef, message: str, *, quiet: bool = False) -> Unplaced:
     """A pod that can't be tried before something happens to one claim, or to the pod itself."""
     key = str(ref)
     return Unplaced(message=message, helps=lambda change: change.key == key, tried=False, quiet=quiet)
+
+
+def _find_stale(pod: Pod, allocated: Iterable[ResourceClaim]) -> ResourceClaim | None:
+    """The first claim that ties the pod to nodes without need: nobody but the pod itself uses it.
+
+    Source: PostFilter in kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources, which takes a random one.
+    """
+    for claim in allocated:
+        tied = claim.allocation is not None and claim.allocation.node_selector is not None
+        if tied and all(item.uid == pod.uid for item in claim.reserved_for):
+            return claim
+    return None
 
 
 def _wanted_on(claims: _Claims, plan: ExtendedPlan) -> tuple[ResourceClaim, ...]:

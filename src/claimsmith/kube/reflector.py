@@ -22,6 +22,9 @@ Handler = Callable[[T | None, T | None], None]
 
 _WATCH_S: Final = 50
 _SHORT_WATCH_S: Final = 1.0
+_BATCH: Final = 200
+"""Objects of a list that are taken in before others get their turn."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -71,13 +74,13 @@ class Selection:
 class Reflector(Generic[T]):
     """The objects of one kind, decoded, and handlers that hear of every change.
 
-    A change that can't be decoded is logged, kept in `undecodable`, and the object counts as absent: one odd object
-    must not stop the others. A handler must be quick and must not raise.
+    An object that can't be decoded is logged, kept in `undecodable`, and counts as absent: one odd object must not stop
+    the others. A handler must be quick; one that raises is logged, and the others are still called.
 
     Args:
         client: Where the objects come from.
         kind: The kind of the objects.
-        decode: Makes the value that is kept and handed out; may raise a `ClaimsmithError`.
+        decode: Makes the value that is kept and handed out; may raise.
         selection: Which objects; None: all.
         backoff: Pauses after failures.
         clock: Monotonic seconds.
@@ -94,7 +97,7 @@ class Reflector(Generic[T]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kind = kind
-        self.undecodable: dict[ObjectKey, ClaimsmithError] = {}
+        self.undecodable: dict[ObjectKey, Exception] = {}
         self.resource_version = ""
         self.last_error: ApiError | None = None
         self._client, self._decode = client, decode
@@ -162,8 +165,10 @@ class Reflector(Generic[T]):
         present = {ObjectKey.of(obj) for obj in listed.items}
         for key in [key for key in self._versions if key not in present]:
             self._remove(key)
-        for obj in listed.items:
+        for count, obj in enumerate(listed.items, start=1):
             self._put(obj)
+            if count % _BATCH == 0:
+                await asyncio.sleep(0)
         self.resource_version = listed.resource_version
         self._synced.set()
 
@@ -201,7 +206,7 @@ class Reflector(Generic[T]):
             return
         try:
             new = self._decode(obj)
-        except ClaimsmithError as error:
+        except (ClaimsmithError, ValueError, TypeError, LookupError, AttributeError) as error:
             _log.warning("%s %s/%s can't be read: %s", self.kind.kind, key.namespace, key.name, error)
             self._remove(key)
             self._versions[key] = version
@@ -222,7 +227,10 @@ class Reflector(Generic[T]):
 
     def _tell(self, old: T | None, new: T | None) -> None:
         for handler in self._handlers:
-            handler(old, new)
+            try:
+                handler(old, new)
+            except Exception:
+                _log.exception("%s: a handler failed", self.kind.plural)
 
 
 def _version(obj: KubeObject) -> str:

@@ -128,3 +128,17 @@ async def test_waiting_for_the_first_list_ends_with_an_empty_list() -> None:
     await asyncio.wait_for(run.reflector.wait_synced(), 1)
 
     assert len(run.reflector) == 0
+
+
+async def test_a_handler_that_fails_does_not_stop_the_others() -> None:
+    run = Followed([listed(5, pod("a", 3))], [[WatchEvent("ADDED", pod("b", 6))]])
+    heard: list[str | None] = []
+
+    def fail(old: str | None, new: str | None) -> None:
+        raise RuntimeError("a bug")
+
+    run.reflector.subscribe(fail)
+    run.reflector.subscribe(lambda old, new: heard.append(new))
+    await run.until_idle()
+
+    assert heard == ["a@3", "b@6"]
