@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from claimsmith.api.kinds import POD, RESOURCE_CLAIM, Kind
+from claimsmith.api.kinds import NODE, POD, RESOURCE_CLAIM, Kind
 from claimsmith.api.resource import encode_allocation_result
 from claimsmith.errors import UnreachableError
 from claimsmith.kube.client import KubeClient, KubeObject, PatchType
 from claimsmith.kube.direct import DirectTransport
-from claimsmith.model.claim import AllocationResult, DeviceResult
+from claimsmith.model.claim import FINALIZER, AllocationResult, DeviceResult
 from claimsmith.model.names import PodRef
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.scenarios.scheduling import DRIVER, Bench, api_server, bench
@@ -213,3 +213,34 @@ async def test_a_failed_extended_resource_pod_leaves_no_claim_behind() -> None:
         await cluster.until(lambda: bool(cluster.node_of("q")))
 
     assert len(cluster.claims) == 1
+
+
+async def test_a_claim_that_ties_a_pod_to_a_full_node_is_freed_and_allocated_elsewhere() -> None:
+    async with bench() as cluster:
+        await cluster.add_class()
+        await cluster.add_node("node-a", "gpu-0")
+        await cluster.add_node("node-b", "gpu-0")
+        await cluster.add_claim("c")
+        await take_claim(cluster.client, "c")
+        finalizer = {"metadata": {"finalizers": [FINALIZER]}}
+        await cluster.client.patch(RESOURCE_CLAIM, "c", finalizer, namespace="default")
+        await cluster.client.patch(NODE, "node-b", {"spec": {"unschedulable": True}})
+        await cluster.add_pod("p", "c")
+        await cluster.until(lambda: cluster.node_of("p") == "node-a")
+
+    assert cluster.devices("c") == ["gpu.example.test/node-a/gpu-0"]
+    assert cluster.users("c") == ["p"]
+
+
+async def test_a_claim_that_another_pod_uses_is_not_freed_for_a_pod_that_does_not_fit() -> None:
+    async with bench() as cluster:
+        await one_gpu(cluster)
+        await cluster.add_pod("user", "c")
+        await cluster.until(lambda: bool(cluster.node_of("user")))
+        await cluster.client.patch(NODE, "node-a", {"spec": {"unschedulable": True}})
+        await cluster.add_node("node-b", "gpu-0")
+        await cluster.add_pod("late", "c")
+        await cluster.until(lambda: bool(cluster.messages()))
+
+    assert (cluster.devices("c"), cluster.users("c")) == (["gpu.example.test/node-a/gpu-0"], ["user"])
+    assert "claim default/c is allocated for other nodes" in cluster.messages()[0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -250,7 +251,7 @@ class KubeClient:
         field_selector: str = "",
         resource_version: str = "",
         timeout_s: int = 300,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes after a resourceVersion, with bookmarks, until the server ends the watch.
 
         Args:
@@ -271,10 +272,11 @@ class KubeClient:
         }
         path = collection_path(kind, namespace)
         request = Request(method="GET", target=with_query(path, query), timeout_s=timeout_s + 10.0)
-        async for line in self._transport.stream(request):
-            if isinstance(line, Answer):
-                raise build_error(line, f"watch of {path}")
-            yield _parse_event(line, f"watch of {path}")
+        async with aclosing(self._transport.stream(request)) as lines:
+            async for line in lines:
+                if isinstance(line, Answer):
+                    raise build_error(line, f"watch of {path}")
+                yield _parse_event(line, f"watch of {path}")
 
     async def bind(self, pod: PodRef, node: str, *, uid: str = "") -> None:
         """Bind a pod to a node; with its uid, only that very pod. Source: Binding of core/v1."""

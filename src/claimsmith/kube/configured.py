@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx2
@@ -47,7 +47,7 @@ class ConfiguredTransport:
             raise self._unreachable(request, error) from error
         return Answer(status=answer.status_code, headers=_lower(answer.headers), body=answer.content)
 
-    async def stream(self, request: Request) -> AsyncIterator[bytes | Answer]:
+    async def stream(self, request: Request) -> AsyncGenerator[bytes | Answer, None]:
         """Yield the lines of a 200 answer as they come, or the whole answer if its status is another one.
 
         Raises:

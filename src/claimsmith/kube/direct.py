@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
@@ -87,7 +87,7 @@ class DirectTransport:
         except (OSError, EOFError, ValueError) as error:
             raise self._unreachable(request, str(error) or type(error).__name__) from error
 
-    async def stream(self, request: Request) -> AsyncIterator[bytes | Answer]:
+    async def stream(self, request: Request) -> AsyncGenerator[bytes | Answer, None]:
         """Yield the lines of a 200 answer as they come, or the whole answer if its status is another one.
 
         Raises:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -58,7 +59,7 @@ class ListWatch(Protocol):
         field_selector: str = "",
         resource_version: str = "",
         timeout_s: int = 300,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes."""
 
 
@@ -183,11 +184,12 @@ class Reflector(Generic[T]):
             resource_version=self.resource_version,
             timeout_s=_WATCH_S,
         )
-        async for event in watch:
-            self._take(event)
-            self._backoff.reset()
-            self.last_error = None
-            count += 1
+        async with aclosing(watch) as events:
+            async for event in events:
+                self._take(event)
+                self._backoff.reset()
+                self.last_error = None
+                count += 1
         if not count and self._clock() - started_s < _SHORT_WATCH_S:
             raise ApiError(
                 f"watch of {self.kind.plural}: ended at once without an event, allowed a watch that lasts; wait"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -43,7 +43,7 @@ class Transport(Protocol):
     async def send(self, request: Request) -> Answer:
         """Return the answer, whatever its status."""
 
-    def stream(self, request: Request) -> AsyncIterator[bytes | Answer]:
+    def stream(self, request: Request) -> AsyncGenerator[bytes | Answer, None]:
         """Yield the lines of a 200 answer as they come, or the whole answer if its status is another one."""
 
     async def close(self) -> None:

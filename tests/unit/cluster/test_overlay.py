@@ -65,6 +65,13 @@ def test_versions_are_compared_as_numbers(overlay: ClaimOverlay) -> None:
     assert state(overlay) == ("10", True)
 
 
+def test_a_new_decision_wins_over_the_answer_to_the_one_before(overlay: ClaimOverlay) -> None:
+    overlay.confirm(free(7))
+    overlay.start(held(7))
+
+    assert state(overlay) == ("7", True)
+
+
 def test_a_dropped_decision_shows_what_the_server_has(overlay: ClaimOverlay) -> None:
     overlay.start(held(5))
     overlay.drop(REF)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from claimsmith.api.kinds import Kind
@@ -46,7 +46,7 @@ class ScriptedSource:
         field_selector: str = "",
         resource_version: str = "",
         timeout_s: int = 300,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         self.watched_from.append(resource_version)
         if not self.watches:
             self.idle.set()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ class ScriptedTransport:
         self.requests.append(request)
         return self.answers.pop(0)
 
-    async def stream(self, request: Request) -> AsyncIterator[bytes | Answer]:
+    async def stream(self, request: Request) -> AsyncGenerator[bytes | Answer, None]:
         self.requests.append(request)
         for answer in self.answers:
             if answer.status != 200:
