@@ -45,8 +45,9 @@ from claimsmith.cel.values import (
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _UINT: Final = re.compile(r"[0-9]{1,40}")
-_DOUBLE: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_HEX_DOUBLE: Final = re.compile(r"[+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?[0-9]+")
+_DIGITS: Final = "[0-9]+(?:_[0-9]+)*"
+_DOUBLE: Final = re.compile(rf"[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
+_HEX_DOUBLE: Final = re.compile(r"[+-]?0[xX]_?[0-9a-fA-F_]*\.?[0-9a-fA-F_]*[pP][+-]?[0-9]+")
 _BOOLS: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
@@ -80,7 +81,7 @@ def text_to_double(text: str) -> float:
         if _DOUBLE.fullmatch(text):
             number = float(text)
         elif _HEX_DOUBLE.fullmatch(text):
-            number = float.fromhex(text)
+            number = float.fromhex(text.replace("_", ""))
         else:
             raise _refuse(text, "double")
     except (OverflowError, ValueError) as error:

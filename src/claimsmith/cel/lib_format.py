@@ -5,7 +5,6 @@ Source: ext/formatting.go in cel-go v0.29.2, with the locale en_US.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -29,7 +28,11 @@ VERBS: Final = "sdfebxXo"
 """The clauses, by the letter behind %."""
 
 _DEFAULT_PRECISION: Final = 6
+_SPECIAL_DOUBLES: Final = ("NaN", "Infinity", "-Infinity")
 _MAX_PRECISION: Final = 1000
+_ESCAPES: Final = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"',
+}  # fmt: skip
 _SUPERSCRIPTS: Final = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
 
 
@@ -122,15 +125,31 @@ def _format_string(value: Value) -> str:
 def _format_inner(value: Value) -> str:
     """A value inside a list or map: as a literal of the language."""
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return _quote(value)
     if isinstance(value, bytes):
-        return "b" + json.dumps(value.decode(errors="replace"), ensure_ascii=False)
+        return "b" + _quote(value.decode(errors="replace"))
     if isinstance(value, float):
         plain = math.isfinite(value)
         return f"{value:.{_DEFAULT_PRECISION}f}" if plain else f'"{double_to_text(value)}"'
     if isinstance(value, (Duration, Timestamp)):
         return f'{"duration" if isinstance(value, Duration) else "timestamp"}("{to_text(value)}")'
     return _format_string(value)
+
+
+def _quote(text: str) -> str:
+    """Return a text as Go quotes it. Source: strconv.Quote."""
+    return '"' + "".join(_quote_character(character) for character in text) + '"'
+
+
+def _quote_character(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _format_key(key: Value) -> str:
@@ -149,18 +168,24 @@ def _format_decimal(value: Value) -> str:
 def _format_double(verb: str, digits: int, value: Value) -> str:
     """The %f and %e clauses."""
     clause = "fixed-point" if verb == "f" else "scientific"
-    number = text_to_double(value) if value in ("NaN", "Infinity", "-Infinity") and type(value) is str else value
+    number = text_to_double(value) if type(value) is str and value in _SPECIAL_DOUBLES else value
     if not isinstance(number, float):
         raise _wrong(clause, "doubles", value)
+    written = _write_double(verb, digits, number)
+    return written if verb == "f" else written.rjust(digits)
+
+
+def _write_double(verb: str, digits: int, number: float) -> str:
+    """Print a double; %e always has six digits, and takes the precision for a width, as upstream does."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
         return "∞" if number > 0 else "-∞"
+    number = number or 0.0
     if verb == "f":
         return f"{number:,.{digits}f}"
-    mantissa, exponent = f"{number:.{digits}e}".split("e")
-    written = exponent.lstrip("+").translate(_SUPERSCRIPTS)
-    return f"{mantissa}\u202f×\u202f10{written}"
+    mantissa, exponent = f"{number:.{_DEFAULT_PRECISION}e}".split("e")
+    return f"{mantissa}×10{exponent.lstrip('+').translate(_SUPERSCRIPTS)}"
 
 
 def _format_base(verb: str, value: Value) -> str:

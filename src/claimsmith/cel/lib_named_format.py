@@ -27,8 +27,11 @@ _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _DATE_TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
+_UUID_SIZE: Final = 72
+_DATE_TIME_SIZE: Final = 71
 _MAX_LABEL: Final = 63
 _MAX_SUBDOMAIN: Final = 253
+_LEAP_YEAR: Final = 2000
 
 
 def _name(pattern: re.Pattern[str], limit: int, rule: str, *, prefix: bool = False) -> Callable[[str], list[str]]:
@@ -62,7 +65,7 @@ def _is_date(text: str) -> bool:
     if match is None:
         return False
     try:
-        date(int(match.group(1)), int(match.group(2)), int(match.group(3)))
+        date(int(match.group(1)) or _LEAP_YEAR, int(match.group(2)), int(match.group(3)))
     except ValueError:
         return False
     return True
@@ -98,10 +101,10 @@ FORMATS: Final[dict[str, NamedFormat]] = {
     ),
     "labelValue": NamedFormat("LabelValue", _label_value, 40),
     "uri": NamedFormat("URI", _test(is_url, "invalid URI for request"), 1103),
-    "uuid": NamedFormat("uuid", _test(_UUID.fullmatch, "does not match the UUID format"), 83),
+    "uuid": NamedFormat("uuid", _test(_UUID.fullmatch, "does not match the UUID format"), _UUID_SIZE),
     "byte": NamedFormat("byte", _test(_BASE64.fullmatch, "invalid base64"), 84),
-    "date": NamedFormat("date", _test(_is_date, "invalid date"), 94),
-    "datetime": NamedFormat("datetime", _test(_is_date_time, "invalid datetime"), 94),
+    "date": NamedFormat("date", _test(_is_date, "invalid date"), _DATE_TIME_SIZE),
+    "datetime": NamedFormat("datetime", _test(_is_date_time, "invalid datetime"), _DATE_TIME_SIZE),
 }
 """The named formats."""
 

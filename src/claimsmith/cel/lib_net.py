@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address, ip_interface
 from typing import Final
-from urllib.parse import parse_qs, quote, unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from claimsmith.cel.declarations import Function, function, method, overload
 from claimsmith.cel.types import BOOL, CIDR, INT, IP, STRING, URL, list_of, map_of
@@ -148,15 +148,30 @@ def parse_url(text: str) -> Url:
     hostname, port = _split_port(host)
     return Url(
         text, scheme, host, hostname, port, _escape_path(rest),
-        {key: tuple(values) for key, values in parse_qs(query, keep_blank_values=True).items()},
+        _parse_query(query),
     )  # fmt: skip
 
 
 def _opaque(text: str, scheme: str, rest: str) -> Url:
     """A URL such as mailto:a@b, whose part behind the scheme is not split; its query is."""
     _, _, query = rest.partition("#")[0].partition("?")
-    values = {key: tuple(found) for key, found in parse_qs(query, keep_blank_values=True).items()}
-    return Url(text, scheme, "", "", "", "", values)
+    return Url(text, scheme, "", "", "", "", _parse_query(query))
+
+
+def _parse_query(query: str) -> dict[str, tuple[str, ...]]:
+    """Return the values of a query by key; pairs that can't be read are left out. Source: url.ParseQuery."""
+    values: dict[str, tuple[str, ...]] = {}
+    for pair in query.split("&"):
+        if not pair or ";" in pair or _PERCENT.search(pair):
+            continue
+        key, _, value = pair.replace("+", " ").partition("=")
+        key, value = _unescape(key), _unescape(value)
+        values[key] = (*values.get(key, ()), value)
+    return values
+
+
+def _unescape(part: str) -> str:
+    return unquote_to_bytes(part).decode(errors="replace")
 
 
 def _parse_host(authority: str, error: CelFault) -> str:
