@@ -149,8 +149,14 @@ class _Planner:
         """Yield the devices that can be published, in order."""
         seen: set[str] = set()
         per_device = _chooses_per_device(self.pool)
+        # What the API server holds just so, it has accepted: most devices need no look at the rules.
+        held = {item.name: item for part in self.published if part.per_device_node_selection is per_device
+                for item in part.devices}  # fmt: skip
         for device in self.pool.devices:
-            fault = find_device_fault(device, per_device_nodes=per_device) or _counter_fault(device, sets)
+            fault = None
+            if held.get(device.name) != device:
+                fault = find_device_fault(device, per_device_nodes=per_device)
+            fault = fault or _counter_fault(device, sets)
             if fault is None and device.name in seen:
                 fault = "found two devices of this name, allowed one in a pool; rename the second"
             if fault is None:

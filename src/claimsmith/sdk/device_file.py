@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -90,7 +91,13 @@ def read_documents_of(path: Path) -> tuple[Manifest, ...]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"file {path}: {reason}, allowed a readable file; correct the path") from error
-    return tuple(_documents(text, str(path)))
+    return _share_documents(text, str(path))
+
+
+@lru_cache(maxsize=8)
+def _share_documents(text: str, source: str) -> tuple[Manifest, ...]:
+    """Return the documents of a text, read once for all drivers of a process that follow the same file."""
+    return tuple(_documents(text, source))
 
 
 def _documents(text: str, source: str) -> Iterator[Manifest]:
@@ -130,7 +137,11 @@ def parse_pool(document: Manifest, value: Mapping[str, Any], *, path: str = "") 
         "pool": {"name": full.get("name") or "unnamed", "generation": 1, "resourceSliceCount": 1},
         **{name: full[name] for name in ("devices", "sharedCounters", "nodeSelector", "allNodes") if name in full},
     }
-    read = parse_resource_slice({"metadata": {"name": "unnamed"}, "spec": spec}, source=document.locate(path))
+    try:
+        read = parse_resource_slice({"metadata": {"name": "unnamed"}, "spec": spec})
+    except FieldError as error:
+        where = document.locate(path)
+        raise FieldError(error.path, error.found, allowed=error.allowed, hint=error.hint, source=where) from error
     return Pool(
         name=full.get("name") or "",
         devices=read.devices,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from functools import lru_cache
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -37,7 +38,7 @@ def parse_strictly(value: object, into: type[T], *, path: str = "", locate: Call
         FieldError: A field is unknown, missing, or holds what its type does not allow.
     """
     where = locate or (lambda _: "")
-    for name, known in _unknown_fields(value, msgspec.inspect.type_info(into), ()):
+    for name, known in _unknown_fields(value, _type_info(cast(Any, into)), ()):
         full = _join(path, name)
         nearest = find_nearest(str(name[-1]), tuple(known))
         hint = f"write {nearest}" if nearest else "remove it"
@@ -49,9 +50,14 @@ def parse_strictly(value: object, into: type[T], *, path: str = "", locate: Call
         raise _explain(error, value, path=path, where=where) from error
 
 
+@lru_cache(maxsize=256)
+def _type_info(into: Any) -> msgspec.inspect.Type:
+    return msgspec.inspect.type_info(into)
+
+
 def field_names(into: type[object]) -> frozenset[str]:
     """Return the JSON names of the fields of a msgspec Struct or a dataclass; none for other types."""
-    info = msgspec.inspect.type_info(into)
+    info = _type_info(cast(Any, into))
     if isinstance(info, (msgspec.inspect.StructType, msgspec.inspect.DataclassType)):
         return frozenset(field.encode_name for field in info.fields)
     return frozenset()

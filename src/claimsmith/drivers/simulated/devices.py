@@ -322,6 +322,8 @@ def _build_raw(settings: Settings) -> Iterator[SimulatedDevice]:
     """Yield the devices that are written as in a slice."""
     document = settings.document
     raw = {name: document.content[name] for name in ("devices", "sharedCounters") if name in document.content}
+    if not raw:
+        return
     pool = parse_pool(document.manifest, raw, path=document.path)
     for index, device in enumerate(pool.devices):
         uid = device.attributes.get("uuid")
