@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ from claimsmith.testing.builders import (
     toleration,
 )
 from tests.property.allocation_twin import find_first
-from tests.unit.allocate.solving import problem, solve
+from tests.unit.allocate.solving import problem, solve, solve_impatiently
 
 PROBLEMS = 2_000
 DEVICES_MAX = 6
@@ -155,6 +156,7 @@ def expected(asked: AllocationProblem) -> list[tuple[str, str]] | None:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=PROBLEMS)
 @given(problems())
 def test_search_finds_the_devices_that_trying_everything_finds_first(asked: AllocationProblem) -> None:
@@ -163,6 +165,11 @@ def test_search_finds_the_devices_that_trying_everything_finds_first(asked: Allo
 
     assert names(decision) == expected(asked)
     assert repr(asked) == before
+
+
+@given(problems())
+def test_counting_ahead_from_the_start_changes_no_answer(asked: AllocationProblem) -> None:
+    assert names(solve_impatiently(asked)) == expected(asked)
 
 
 @given(problems())

@@ -24,7 +24,7 @@ __all__ = ["Engine", "Insight", "Outcome", "SearchLimits"]
 STOP_INTERVAL: Final = 64
 """Steps between two looks at `should_stop`."""
 PATIENCE: Final = 32
-"""Failures after which the search looks for symmetry and remembers failed states."""
+"""Failures after which a search is worth the effort of counting ahead."""
 STRIDE_MAX: Final = 512
 """Fruitless counts after which the search counts ahead only every 64th step."""
 
@@ -60,10 +60,12 @@ class SearchLimits:
     Args:
         budget_steps: Most steps; None for no limit.
         should_stop: Asked now and then; True ends the search.
+        patience: Failures after which the search counts ahead and remembers failed states; no answer depends on it.
     """
 
     budget_steps: int | None = None
     should_stop: Callable[[], bool] | None = None
+    patience: int = PATIENCE
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +163,7 @@ class Engine:
         memo = self._remember(plan, position)
         if memo is not None and memo in self._memo:
             return self._end(self._memo[memo], claim)
-        if self._failures >= PATIENCE and self._is_hopeless(plan, position, start):
+        if self._failures >= self.limits.patience and self._is_hopeless(plan, position, start):
             return self._end(Outcome.FAILED, claim)
         if not plan.takes_all:
             candidates = self.find_candidates(plan).candidates
@@ -262,7 +264,7 @@ class Engine:
 
     def _remember(self, plan: RequestPlan, position: int) -> object:
         """The state under which this choice is opened, when it is worth remembering."""
-        if position or self._failures < PATIENCE:
+        if position or self._failures < self.limits.patience:
             return None
         return (id(plan), self.attempt.count_results(plan.claim), self._get_insight().symmetry.state_key(plan.claim))
 

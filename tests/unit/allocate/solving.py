@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 
+from claimsmith.allocate.engine import SearchLimits
+from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.problem import AllocationProblem, merge_taint_rules
-from claimsmith.allocate.search import allocate
+from claimsmith.allocate.search import allocate, allocate_on_nodes
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending
@@ -49,6 +51,30 @@ def solve(asked: AllocationProblem, *, like_upstream: bool = False, budget_steps
         budget_steps=budget_steps,
         like_upstream=like_upstream,
     )
+    check(asked, decision)
+    return decision
+
+
+def solve_impatiently(asked: AllocationProblem) -> Decision:
+    """Return the decision of a search that counts ahead from its first failure on, checked like any other."""
+    decisions = allocate_on_nodes(
+        PreparedCluster.from_problem(asked),
+        asked.claims,
+        nodes=(asked.node,),
+        share_ids=itertools.count(1).__str__,
+        limits=SearchLimits(patience=0),
+    )
+    decision = next(decisions)
+    check(asked, decision)
+    return decision
+
+
+def check(asked: AllocationProblem, decision: Decision) -> None:
+    """Let the independent checker look at an allocation.
+
+    Raises:
+        AssertionError: The allocation breaks a rule.
+    """
     if isinstance(decision, Allocation):
         case = VerifyCase(
             node=asked.node,
@@ -61,7 +87,6 @@ def solve(asked: AllocationProblem, *, like_upstream: bool = False, budget_steps
         broken = verify_allocation(case, decision.results)
         if broken:
             raise AssertionError("; ".join(map(str, broken)))
-    return decision
 
 
 def devices(decision: Decision) -> list[list[str]]:
