@@ -30,13 +30,14 @@ from claimsmith.schedule.claims import ClaimWriter
 from claimsmith.schedule.pods import PodWriter, is_schedulable
 from claimsmith.schedule.queue import Change, PodQueue, QueuedPod
 from claimsmith.schedule.score import Placement
+from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["SCHEDULER_NAME", "Scheduler", "SchedulerOptions", "run_scheduler"]
 
 SCHEDULER_NAME: Final = "claimsmith"
 """What pods write in `spec.schedulerName` to get this scheduler."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger("scheduler")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ class Scheduler:
                 self._binder.assume(item.pod, outcome)
             return outcome
         except Exception as error:
-            _log.exception("pod %s: no decision", item.pod.ref)
+            _log.exception("no decision pod=%s", item.pod.ref)
             message = f"the scheduler failed: {type(error).__name__}: {error}"
             return Unplaced(reason="SchedulerError", message=message, helps=lambda _: True)
 
@@ -135,7 +136,7 @@ class Scheduler:
                 if outcome.stale is not None:
                     await self._binder.free(item.pod, outcome.stale)
         except ApiError as error:
-            _log.info("pod %s: %s", item.pod.ref, error)
+            log_event(_log, logging.INFO, "decision not written", pod=item.pod.ref, error=error)
         finally:
             self._slots.release()
 

@@ -21,11 +21,12 @@ from claimsmith.model.workload import Pod
 from claimsmith.schedule.claims import ClaimWriter, consumer_of, is_reserved_for
 from claimsmith.schedule.extended import SPECIAL_NAME, is_extended_claim
 from claimsmith.schedule.pods import PodWriter
+from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["Binder"]
 
 _LOOKS_MAX: Final = 5
-_log = logging.getLogger(__name__)
+_log = get_logger("scheduler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class Binder:
         except (UnreachableError, ConflictError) as error:
             if await self._find_node(pod) != node:
                 raise
-            _log.info("pod %s is bound to %s although: %s", pod.ref, node, error)
+            log_event(_log, logging.INFO, "pod is bound although", pod=pod.ref, node=node, error=error)
 
     async def _find_node(self, pod: Pod) -> str | None:
         """The node that the server has bound the pod to; None when that can't be found out, or the pod is gone."""
@@ -141,7 +142,7 @@ class Binder:
             except NotFoundError:
                 self._cache.claims.lose(claim)
             except ApiError as error:
-                _log.warning("claim %s stays reserved for pod %s: %s", ref, pod.ref, error)
+                log_event(_log, logging.WARNING, "claim stays reserved", claim=ref, pod=pod.ref, error=error)
 
 
 def _decide(pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:

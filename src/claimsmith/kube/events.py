@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from claimsmith.api.kinds import EVENT, Kind
 from claimsmith.errors import ApiError, NotFoundError
 from claimsmith.kube.client import KubeObject
+from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["MESSAGE_MAX", "EventClient", "EventRecorder", "EventType", "ObjectReference", "cut_text"]
 
@@ -25,7 +26,7 @@ _KNOWN_MAX: Final = 4096
 _PENDING_MAX: Final = 2000
 _BURST: Final = 25.0
 _REFILL_PER_S: Final = 1 / 10
-_log = logging.getLogger(__name__)
+_log = get_logger("kube")
 
 
 class EventClient(Protocol):
@@ -166,7 +167,9 @@ class EventRecorder:
             record.is_stored = True
         except ApiError as error:
             self.dropped += 1
-            _log.info("event %s of %s %s dropped: %s", key.reason, key.kind.kind, key.name, error)
+            log_event(
+                _log, logging.INFO, "event dropped", reason=key.reason, about=f"{key.kind.kind}/{key.name}", error=error
+            )
 
     def _build(self, record: _Record) -> dict[str, Any]:
         key = record.key

@@ -15,10 +15,11 @@ from claimsmith.api.kinds import LEASE, Kind
 from claimsmith.errors import ApiError, NotFoundError
 from claimsmith.kube.client import KubeObject
 from claimsmith.kube.reflector import ObjectKey
+from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["LeaderLease", "LeaseClient", "LeaseTimes"]
 
-_log = logging.getLogger(__name__)
+_log = get_logger("kube")
 
 
 class LeaseClient(Protocol):
@@ -105,7 +106,7 @@ class LeaderLease:
         try:
             self.is_leader = await self._try_hold()
         except ApiError as error:
-            _log.warning("lease %s/%s: %s", self._namespace, self._name, error)
+            log_event(_log, logging.WARNING, "lease not held", lease=f"{self._namespace}/{self._name}", error=error)
             return False
         return self.is_leader
 

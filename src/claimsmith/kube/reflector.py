@@ -14,6 +14,7 @@ from claimsmith.api.kinds import Kind
 from claimsmith.errors import ApiError, ClaimsmithError, GoneError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeObject, ObjectList, WatchEvent
+from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["Handler", "ListWatch", "ObjectKey", "Reflector", "Selection"]
 
@@ -26,7 +27,7 @@ _SHORT_WATCH_S: Final = 1.0
 _BATCH: Final = 200
 """Objects of a list that are taken in before others get their turn."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger("kube")
 
 
 class ObjectKey(NamedTuple):
@@ -144,7 +145,7 @@ class Reflector(Generic[T]):
                 await self._follow()
                 continue
             except GoneError as error:
-                _log.info("%s: %s", self.kind.plural, error)
+                log_event(_log, logging.INFO, "must list anew", kind=self.kind.plural, error=error)
                 self.resource_version = ""
                 if self._backoff.failures == 0:
                     self._backoff.failures = 1
@@ -152,7 +153,7 @@ class Reflector(Generic[T]):
                 self.last_error = error
             except ApiError as error:
                 self.last_error = error
-                _log.warning("%s: %s", self.kind.plural, error)
+                log_event(_log, logging.WARNING, "can't follow objects", kind=self.kind.plural, error=error)
             await self._backoff.wait()
 
     async def _relist(self) -> None:
@@ -209,7 +210,9 @@ class Reflector(Generic[T]):
         try:
             new = self._decode(obj)
         except (ClaimsmithError, ValueError, TypeError, LookupError, AttributeError) as error:
-            _log.warning("%s %s/%s can't be read: %s", self.kind.kind, key.namespace, key.name, error)
+            log_event(
+                _log, logging.WARNING, "object can't be read", kind=self.kind.plural, key="/".join(key), error=error
+            )
             self._remove(key)
             self._versions[key] = version
             self.undecodable[key] = error
@@ -232,7 +235,7 @@ class Reflector(Generic[T]):
             try:
                 handler(old, new)
             except Exception:
-                _log.exception("%s: a handler failed", self.kind.plural)
+                _log.exception("handler failed kind=%s", self.kind.plural)
 
 
 def _version(obj: KubeObject) -> str:

@@ -13,13 +13,14 @@ from typing import Final, Generic, TypeVar
 
 from claimsmith.errors import ApiError, ConflictError
 from claimsmith.kube.backoff import Backoff
+from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 _RETRY_INITIAL_S: Final = 0.05
 _RETRY_MAX_S: Final = 60.0
-_log = logging.getLogger(__name__)
+_log = get_logger("kube")
 
 
 class WorkQueue(Generic[K]):
@@ -106,13 +107,13 @@ class WorkQueue(Generic[K]):
             await self._work(key)
             self._backoffs.pop(key, None)
         except ConflictError as error:
-            _log.debug("%s %s: %s", self._name, key, error)
+            log_event(_log, logging.DEBUG, "work must be repeated", queue=self._name, key=key, error=error)
             self._retry(key)
         except ApiError as error:
-            _log.info("%s %s: %s", self._name, key, error)
+            log_event(_log, logging.INFO, "work failed", queue=self._name, key=key, error=error)
             self._retry(key)
         except Exception:
-            _log.exception("%s %s failed", self._name, key)
+            _log.exception("work failed unexpectedly queue=%s key=%s", self._name, key)
             self._retry(key)
         finally:
             self._working.discard(key)
