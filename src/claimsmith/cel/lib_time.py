@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import date
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from claimsmith.cel.declarations import Function, function, method
 from claimsmith.cel.operators import check_timestamp
@@ -27,6 +27,9 @@ _OFFSET: Final = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _NANOS: Final = 10**9
 _DAY_S: Final = 86400
+_DAYS_PER_ERA: Final = 146097
+_FIRST_DAY_OF_ERA: Final = date(400, 1, 1).toordinal()
+_DAYS_TO_EPOCH: Final = _EPOCH - date(1, 1, 1).toordinal() + 366
 _MAX_DURATION_TEXT: Final = 256
 
 
@@ -82,9 +85,29 @@ def parse_timestamp(text: str) -> Timestamp:
     return check_timestamp(seconds * _NANOS + nanos, zone_s)
 
 
-def _local(value: Timestamp, zone_s: int) -> datetime:
-    """Return the calendar time in a zone, without fractions of a second."""
-    return datetime(1970, 1, 1) + timedelta(seconds=value.nanos // _NANOS + zone_s)
+class CivilTime(NamedTuple):
+    """A point in time by the calendar of one zone; months and days count from 1, weekdays from Sunday as 0."""
+
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    weekday: int
+    day_of_year: int
+
+
+def _local(value: Timestamp, zone_s: int) -> CivilTime:
+    """Return the calendar time in a zone; any year is possible, since a zone can lead out of 1 to 9999."""
+    days, rest = divmod(value.nanos // _NANOS + zone_s, _DAY_S)
+    eras, day_of_era = divmod(days + _DAYS_TO_EPOCH, _DAYS_PER_ERA)
+    moved = date.fromordinal(day_of_era + _FIRST_DAY_OF_ERA)
+    year = moved.year + 400 * eras - 400
+    return CivilTime(
+        year, moved.month, moved.day, rest // 3600, rest // 60 % 60, rest % 60, (days + 4) % 7,
+        moved.timetuple().tm_yday,
+    )  # fmt: skip
 
 
 def format_timestamp(value: Timestamp) -> str:
@@ -96,7 +119,8 @@ def format_timestamp(value: Timestamp) -> str:
     if value.zone_s:
         hours, minutes = divmod(abs(value.zone_s) // 60, 60)
         zone = f"{'-' if value.zone_s < 0 else '+'}{hours:02d}:{minutes:02d}"
-    return f"{local.year:04d}-{local:%m-%dT%H:%M:%S}{fraction}{zone}"
+    day = f"{local.year:04d}-{local.month:02d}-{local.day:02d}"
+    return f"{day}T{local.hour:02d}:{local.minute:02d}:{local.second:02d}{fraction}{zone}"
 
 
 def _parse_zone(text: str) -> int:
@@ -110,15 +134,10 @@ def _parse_zone(text: str) -> int:
     if match is None:
         raise CelFault(f"unknown time zone {text}")
     hours, minutes = int(match.group(1)), int(match.group(2))
-    if not 0 <= minutes <= 59:
-        raise CelFault(f"timezone offset minutes out of range [0, 59]: {text}")
-    offset = hours * 60 + (-minutes if text[0] == "-" else minutes)
-    if abs(offset) > 24 * 60:
-        raise CelFault(f"unknown time zone {text}")
-    return offset * 60
+    return (hours * 60 + (-minutes if text[0] == "-" else minutes)) * 60
 
 
-_Part = Callable[[datetime, Timestamp], int]
+_Part = Callable[[CivilTime, Timestamp], int]
 
 
 def _getter(name: str, suffix: str, part: _Part, *, nanos: int | None = None) -> Function:
@@ -144,17 +163,17 @@ def _getter(name: str, suffix: str, part: _Part, *, nanos: int | None = None) ->
     return function(name, *overloads)
 
 
-def _milliseconds(_local_time: datetime, value: Value) -> int:
+def _milliseconds(_local_time: CivilTime, value: Value) -> int:
     return int(value.nanos % _NANOS // 10**6)
 
 
 FUNCTIONS: Final[tuple[Function, ...]] = (
     _getter("getFullYear", "year", lambda local, _: local.year),
     _getter("getMonth", "month", lambda local, _: local.month - 1),
-    _getter("getDayOfYear", "day_of_year", lambda local, _: local.timetuple().tm_yday - 1),
+    _getter("getDayOfYear", "day_of_year", lambda local, _: local.day_of_year - 1),
     _getter("getDayOfMonth", "day_of_month", lambda local, _: local.day - 1),
     _getter("getDate", "day_of_month_1_based", lambda local, _: local.day),
-    _getter("getDayOfWeek", "day_of_week", lambda local, _: local.isoweekday() % 7),
+    _getter("getDayOfWeek", "day_of_week", lambda local, _: local.weekday),
     _getter("getHours", "hours", lambda local, _: local.hour, nanos=3600 * _NANOS),
     _getter("getMinutes", "minutes", lambda local, _: local.minute, nanos=60 * _NANOS),
     _getter("getSeconds", "seconds", lambda local, _: local.second, nanos=_NANOS),
