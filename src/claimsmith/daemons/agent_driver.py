@@ -72,6 +72,7 @@ class DriverLoop:
         self._driver, self._node, self._publisher = driver, node, publisher
         self._find_held, self._options = find_held, options
         self._taints = HealthTaints(driver.name, node, options.health)
+        self._tainted: frozenset[DeviceId] = frozenset()
         self._inventory: Inventory | None = None
         self._must_discover = True
         self._due_s = 0.0
@@ -103,6 +104,9 @@ class DriverLoop:
         now_s = time.monotonic()
         held = await self._find_held(self._missing(self._inventory))
         notes = DeviceNotes(taints=self._taints.taints(now_s), held=held)
+        for device in sorted(self._tainted - notes.taints.keys()):
+            log_event(_log, logging.INFO, "Device usable again", device=device)
+        self._tainted = frozenset(notes.taints)
         self._publisher.publish(self._inventory, notes=notes)
         ends = [self._due_s if self.last_error is None else now_s + self._backoff.next_s()]
         if (next_s := self._taints.find_next_s(now_s)) is not None:
