@@ -63,11 +63,13 @@ async def wait_for(client: KubeClient, holds: Callable[[tuple[ResourceSlice, ...
     """Return the slices once something holds of them."""
     async with asyncio.timeout(WAIT_S):
         while True:
-            slices = await list_slices(client)
+            listed = await client.list(RESOURCE_SLICE)
+            slices = tuple(map(parse_resource_slice, listed.items))
             if holds(slices):
                 return slices
-            async for _ in client.watch(RESOURCE_SLICE, timeout_s=1):
-                break
+            async for event in client.watch(RESOURCE_SLICE, resource_version=listed.resource_version, timeout_s=5):
+                if event.type != "BOOKMARK":
+                    break
 
 
 def shows(*names: str) -> Callable[[tuple[ResourceSlice, ...]], bool]:
