@@ -66,6 +66,7 @@ class Unplaced:
         reason: `Unschedulable`, or `SchedulerError` when no search was possible.
         message: Why, for people.
         helps: Tells whether a change in the cluster may help.
+        reasons: Why, for machines.
         tried: False when the pod was not tried, since something of it is not there yet.
         quiet: True when that is no news for people, since it lasts but a moment.
         stale: A claim that is allocated where the pod does not fit, and that nobody else uses: it should be freed.
@@ -73,6 +74,7 @@ class Unplaced:
 
     message: str
     helps: Callable[[Change], bool]
+    reasons: tuple[Reason, ...] = ()
     reason: str = "Unschedulable"
     tried: bool = True
     quiet: bool = False
@@ -235,24 +237,28 @@ class Decider:
         if any(reason.kind == "resources" for reasons in candidates.refused.values() for reason in reasons):
             kinds |= _ROOM_CHANGES
         refs = frozenset(str(claim.ref) for claim in (*claims.allocated, *claims.wanted))
+        message, reasons = self._explain(claims, candidates, decisions)
         return Unplaced(
             reason="SchedulerError" if failed else "Unschedulable",
-            message=self._explain(claims, candidates, decisions),
+            message=message,
+            reasons=reasons,
             helps=lambda change: change.kind in kinds or change.key in refs,
             stale=_find_stale(pod, claims.allocated),
         )
 
-    def _explain(self, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> str:
+    def _explain(
+        self, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]
+    ) -> tuple[str, tuple[Reason, ...]]:
         """Why there is no node: what the nodes lack, and what keeps their devices from the claims."""
-        if not candidates.groups:
-            return render_refusal(candidates.refused)
-        undecided = sum(isinstance(item, Undecided) for item in decisions)
         reasons = [reason for found in candidates.refused.values() for reason in found]
+        if not candidates.groups:
+            return render_refusal(candidates.refused), tuple(reasons)
+        undecided = sum(isinstance(item, Undecided) for item in decisions)
         for plan, nodes in candidates.groups:
             wanted = _wanted_on(claims, plan)
             reasons.extend(explain_nodes(self._cluster, wanted, nodes=nodes[:_EXPLAINED_NODES_MAX]))
         text = format_event(reasons, nodes=len(self._cache.nodes))
-        return f"the search gave up on {undecided} nodes; {text}" if undecided else text
+        return f"the search gave up on {undecided} nodes; {text}" if undecided else text, tuple(reasons)
 
 
 _NO_PLAN: Final = ExtendedPlan()
