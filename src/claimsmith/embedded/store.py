@@ -47,7 +47,7 @@ class StoreLimits:
         watcher_queue: Changes that may wait for one watcher; one more ends it with 410.
     """
 
-    history: int = 10_000
+    history: int = 5_000
     watcher_queue: int = 10_000
 
 

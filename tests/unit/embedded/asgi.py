@@ -92,6 +92,7 @@ class Api:
         content_type: str = "application/json",
         accept: str = "application/json",
         gone: asyncio.Event | None = None,
+        headers: dict[str, str] | None = None,
         **query: str,
     ) -> Reply:
         """Send one request; `gone` tells the server that the client went away."""
@@ -107,6 +108,7 @@ class Api:
                 (b"content-type", content_type.encode()),
                 (b"accept", accept.encode()),
                 (b"user-agent", b"tester/1.0"),
+                *((name.encode(), value.encode()) for name, value in (headers or {}).items()),
             ],
         }
         reply, sent = Reply(0, {}, b""), False
@@ -165,7 +167,11 @@ class Api:
 
 @asynccontextmanager
 async def open_api(
-    *, logs: LogSource | None = None, token: str = "", limits: StoreLimits | None = None
+    *,
+    logs: LogSource | None = None,
+    token: str = "",
+    limits: StoreLimits | None = None,
+    hosts: tuple[str, ...] = (),
 ) -> AsyncIterator[Api]:
     """Open a cluster with its first objects; uids count up, the clock stands still, generated names end in `bbbbb`."""
     clock, uids = FakeClock(), count(1)
@@ -174,7 +180,7 @@ async def open_api(
         collecting = asyncio.create_task(GarbageCollector(objects).run())
         await create_first_objects(objects)
         try:
-            yield Api(ApiApp(Verbs(objects, logs=logs), token=token), store, clock)
+            yield Api(ApiApp(Verbs(objects, logs=logs), token=token, hosts=hosts), store, clock)
         finally:
             collecting.cancel()
             await asyncio.wait([collecting])

@@ -134,6 +134,12 @@ async def test_a_misspelt_field_is_dropped_with_a_warning_otherwise(api: Api) ->
     assert "imagee" not in reply.json["spec"]["containers"][0]
 
 
+async def test_a_warning_cannot_bring_headers_of_its_own(api: Api) -> None:
+    reply = await api.post(PODS, {**pod("other"), "x\r\nset-cookie: a\u00e9": 1})
+
+    assert reply.headers["warning"] == '299 - "unknown field \\"[x??set-cookie: a?]\\""'
+
+
 async def test_a_misspelt_field_is_dropped_silently_when_told_so(api: Api) -> None:
     reply = await api.post(PODS, misspelt(), fieldValidation="Ignore")
 
@@ -201,6 +207,23 @@ async def test_a_server_with_a_token_lets_nobody_else_in() -> None:
         reply = await api.get(PODS)
 
     assert (reply.status, reply.reason) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "localhost:8080"}, 200),
+        ({"host": "[::1]:8080"}, 200),
+        ({"host": "rebound.example.com:8080"}, 403),
+        ({}, 403),
+        ({"host": "localhost:8080", "origin": "https://example.com"}, 403),
+    ],
+)
+async def test_web_pages_cannot_reach_a_server_on_this_machine(headers: dict[str, str], status: int) -> None:
+    async with open_api(hosts=("localhost", "[::1]")) as api:
+        reply = await api.get(PODS, headers=headers)
+
+    assert reply.status == status
 
 
 async def test_a_claim_that_breaks_the_rules_is_invalid_field_by_field(api: Api) -> None:

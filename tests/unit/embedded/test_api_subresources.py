@@ -128,6 +128,18 @@ async def test_output_is_followed_until_the_container_ends() -> None:
     assert await with_logs(logs, follow="true", tailLines="1") == "line 3\nmore\n"
 
 
+async def test_following_ends_with_the_server() -> None:
+    async with open_api(logs=PaperLogs()) as api:
+        await api.post(PODS, pod(node_name="n1"))
+        following = asyncio.create_task(api.get(f"{PODS}/web/log", follow="true"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        api.app.close()
+        reply = await following
+
+    assert reply.body.endswith(b"line 3\n")
+
+
 @pytest.mark.parametrize(
     ("containers", "query", "why"),
     [

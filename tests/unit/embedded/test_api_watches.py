@@ -142,8 +142,7 @@ async def test_a_watch_ends_with_its_time_and_a_bookmark(api: Api) -> None:
 
 async def test_a_watch_ends_with_the_server(api: Api) -> None:
     task, _ = await watch(api)
-    api.app.closing = True
-    api.store.end_all_watches()
+    api.app.close()
 
     assert (await task).status == 200
     assert (await api.get(PODS, watch="true")).status == 503

@@ -16,7 +16,7 @@ from claimsmith.errors import ConfigError
 async def ask(url: str, request: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     host, port = url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(f"GET {request} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    writer.write(f"GET {request} HTTP/1.1\r\nhost: {host}:{port}\r\n\r\n".encode())
     return reader, writer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final
 
 from claimsmith.embedded.api.discovery import SERVER_VERSION, find_discovery
@@ -35,11 +36,18 @@ class ApiApp:
     Args:
         verbs: What the server does with the objects behind a path.
         token: Bearer token that every request must carry; empty to let everybody in.
+        hosts: Names under which the server may be addressed; empty for any. Guards a server on this machine against
+            web pages that make a browser talk to it under a name of theirs.
     """
 
-    def __init__(self, verbs: Verbs, *, token: str = "") -> None:
-        self._verbs, self._token = verbs, token
-        self.closing = False
+    def __init__(self, verbs: Verbs, *, token: str = "", hosts: Container[str] = ()) -> None:
+        self._verbs, self._token, self._hosts = verbs, token, hosts
+        self._closing = False
+
+    def close(self) -> None:
+        """End every open watch and log, and take no request any more."""
+        self._closing = True
+        self._verbs.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -59,16 +67,22 @@ class ApiApp:
             return status_answer(internal_error("the request could not be completed, see the server's log"))
 
     async def _answer(self, request: Request) -> Answer | Stream:
-        if self.closing:
-            raise RequestError(503, "ServiceUnavailable", "the server is ending", details={"retryAfterSeconds": 1})
-        if self._token and request.headers.get("authorization") != f"Bearer {self._token}":
-            raise RequestError(401, "Unauthorized", "Unauthorized")
+        self._check_client(request)
         target = find_target(request.path)
         if target is not None:
             return await self._verbs.answer(target, request)
         if request.method not in ("GET", "HEAD"):
             raise _unknown_path()
         return await self._answer_other(request)
+
+    def _check_client(self, request: Request) -> None:
+        if self._closing:
+            raise RequestError(503, "ServiceUnavailable", "the server is ending", details={"retryAfterSeconds": 1})
+        host = request.headers.get("host", "")
+        if self._hosts and (_name_of(host) not in self._hosts or "origin" in request.headers):
+            raise RequestError(403, "Forbidden", f"requests for host {host[:80]!r} or from web pages are not allowed")
+        if self._token and request.headers.get("authorization") != f"Bearer {self._token}":
+            raise RequestError(401, "Unauthorized", "Unauthorized")
 
     async def _answer_other(self, request: Request) -> Answer:
         path = request.path
@@ -85,3 +99,8 @@ class ApiApp:
 
 def _unknown_path() -> RequestError:
     return RequestError(404, "NotFound", "the server could not find the requested resource")
+
+
+def _name_of(host: str) -> str:
+    """Return a `Host` header without its port."""
+    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]

@@ -84,7 +84,7 @@ class Answer:
         return [
             (b"content-type", self.content_type.encode()),
             (b"content-length", size),
-            *((name.lower().encode(), value.encode("latin-1", "replace")) for name, value in self.headers.items()),
+            *((name.lower().encode(), _header_text(value)) for name, value in self.headers.items()),
         ]
 
 
@@ -130,6 +130,11 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
         body=body,
         receive=receive,
     )
+
+
+def _header_text(text: str) -> bytes:
+    """Return a text as it may stand in a header: visible ASCII alone, whatever a client put into it."""
+    return "".join(found if " " <= found <= "~" else "?" for found in text).encode()
 
 
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:

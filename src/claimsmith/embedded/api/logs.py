@@ -6,9 +6,9 @@ Source: k8s.io/kubernetes v1.37.2 pkg/registry/core/pod/strategy.go (LogLocation
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from claimsmith.embedded.api.ages import parse_time
 from claimsmith.embedded.api.http import Answer, Request, Stream
@@ -54,7 +54,9 @@ class _LogOptions:
     since_s: float | None = None
 
 
-def answer_log(source: LogSource | None, record: Record, request: Request, *, now: float) -> Answer | Stream:
+def answer_log(
+    source: LogSource | None, record: Record, request: Request, *, now: float, ending: asyncio.Event
+) -> Answer | Stream:
     """Return the output of a container of a pod.
 
     Args:
@@ -62,6 +64,7 @@ def answer_log(source: LogSource | None, record: Record, request: Request, *, no
         record: The pod.
         request: The request with its options.
         now: Seconds since 1970.
+        ending: Set when the server ends; nothing is followed any longer then.
 
     Raises:
         RequestError: 400, there is no such container, or it has not started.
@@ -78,30 +81,26 @@ def answer_log(source: LogSource | None, record: Record, request: Request, *, no
     if not options.follow:
         return Answer(body=body, content_type=_TEXT)
     follower = source.follow_lines(uid, options.container, after=len(lines))
-    return Stream(run=lambda write: _follow(follower, body, options, request, write), content_type=_TEXT)
 
-
-async def _follow(
-    lines: AsyncIterator[LogLine],
-    body: bytes,
-    options: _LogOptions,
-    request: Request,
-    write: Callable[[bytes], Awaitable[None]],
-) -> None:
-    async def pump() -> None:
+    async def pump(write: Callable[[bytes], Awaitable[None]]) -> None:
         if body:
             await write(body)
-        async for line in lines:
+        async for line in follower:
             await write(_render([line], options))
 
-    pumping, gone = asyncio.create_task(pump()), asyncio.create_task(_wait_until_gone(request))
-    await asyncio.wait({pumping, gone}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (pumping, gone):
+    return Stream(run=lambda write: _until_first(pump(write), _until_gone(request), ending.wait()), content_type=_TEXT)
+
+
+async def _until_first(*ends: Coroutine[Any, Any, Any]) -> None:
+    """Run until the first of several things has happened; stop the others."""
+    tasks = [asyncio.create_task(end) for end in ends]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(pumping, gone, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _wait_until_gone(request: Request) -> None:
+async def _until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

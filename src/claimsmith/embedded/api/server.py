@@ -13,6 +13,7 @@ from typing import Any, Final
 import uvicorn
 
 from claimsmith.embedded.api.app import ApiApp
+from claimsmith.embedded.api.expiry import expire_events
 from claimsmith.embedded.api.garbage import GarbageCollector
 from claimsmith.embedded.api.logs import LogSource
 from claimsmith.embedded.api.objects import ObjectApi
@@ -23,6 +24,7 @@ from claimsmith.errors import ConfigError
 
 __all__ = ["EmbeddedApiServer", "kubeconfig_for"]
 
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _BACKLOG: Final = 1024
 _END_TIMEOUT_S: Final = 5
 
@@ -61,10 +63,12 @@ class EmbeddedApiServer:
         self.store, self.token = store, token
         self.api = ObjectApi(store)
         self._host, self._port = host, port
-        self._app = ApiApp(Verbs(self.api, logs=logs), token=token)
+        self._app = ApiApp(
+            Verbs(self.api, logs=logs), token=token, hosts=() if allow_remote else {*_LOOPBACK_NAMES, host}
+        )
         self._server: _QuietServer | None = None
         self._task: asyncio.Task[None] | None = None
-        self._collector: asyncio.Task[None] | None = None
+        self._sweepers: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
@@ -76,7 +80,10 @@ class EmbeddedApiServer:
         listener = _listen(self._host, self._port)
         self._port = listener.getsockname()[1]
         await create_first_objects(self.api)
-        self._collector = asyncio.create_task(GarbageCollector(self.api).run(), name="garbage-collector")
+        self._sweepers = [
+            asyncio.create_task(GarbageCollector(self.api).run(), name="garbage-collector"),
+            asyncio.create_task(expire_events(self.api), name="event-expiry"),
+        ]
         config = uvicorn.Config(
             self._app,
             log_config=None,
@@ -97,14 +104,13 @@ class EmbeddedApiServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._app.closing = True
-        self.store.end_all_watches()
+        self._app.close()
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             await self._task
-        if self._collector is not None:
-            self._collector.cancel()
-            await asyncio.wait([self._collector])
+        for sweeper in self._sweepers:
+            sweeper.cancel()
+        await asyncio.gather(*self._sweepers, return_exceptions=True)
 
 
 class _QuietServer(uvicorn.Server):

@@ -5,6 +5,7 @@ Source: BindingREST and EvictionREST, k8s.io/kubernetes v1.37.2 pkg/registry/cor
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from claimsmith.api.kinds import BINDING, POD
@@ -34,6 +35,7 @@ class Subresources:
 
     def __init__(self, api: ObjectApi, logs: LogSource | None) -> None:
         self._api, self._logs = api, logs
+        self.ending = asyncio.Event()
 
     async def answer(self, target: Target, request: Request, verb: str) -> Answer | Stream | None:
         """Return the answer to a request; None if the server does not allow it.
@@ -44,7 +46,7 @@ class Subresources:
         plural = target.served.kind.plural
         if plural == "pods" and target.subresource == "log" and verb == "get":
             record = self._api.store.get(_PODS.stored, target.namespace, target.name)
-            return answer_log(self._logs, record, request, now=self._api.store.clock())
+            return answer_log(self._logs, record, request, now=self._api.store.clock(), ending=self.ending)
         if verb != "create":
             return None
         if plural == "pods" and target.subresource == "eviction":

@@ -38,6 +38,11 @@ class Verbs:
         self._api, self._store = api, api.store
         self._subresources = Subresources(api, logs)
 
+    def close(self) -> None:
+        """End every open watch and log."""
+        self._store.end_all_watches()
+        self._subresources.ending.set()
+
     async def answer(self, target: Target, request: Request) -> Answer | Stream:
         """Return the answer to a request about a kind.
 
