@@ -1,3 +1,76 @@
-"""`claimsmith allocate`."""
-def allocate() -> None:
-    """x"""
+"""`claimsmith allocate`: decisions on files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from claimsmith.cli.exits import Exit
+from claimsmith.cli.output import Format, print_table, print_value
+
+if TYPE_CHECKING:
+    from claimsmith.daemons.offline import OfflineDecision
+
+__all__ = ["allocate", "decide_offline", "decision_value"]
+
+
+def allocate(
+    files: Annotated[list[str], typer.Option("-f", "--files", help="Manifests: files, folders, or - for stdin.")],
+    target: Annotated[str, typer.Argument(help="Only this: pod/NAME or claim/NAME. Default: all that waits.")] = "",
+    node: Annotated[str, typer.Option(help="Look at this node alone.")] = "",
+    like_upstream: Annotated[bool, typer.Option("--like-upstream", help="Choose exactly as upstream does.")] = False,
+    output: Annotated[Format, typer.Option("-o", "--output", help="How to print the decisions.")] = Format.TABLE,
+) -> None:
+    """Decide which pods and claims in the files get which devices; exit 1 if one does not fit."""
+    decisions = decide_offline(files, target, node=node, like_upstream=like_upstream)
+    if output is Format.TABLE:
+        rows = [(d.target, d.node or "-", _devices(d), d.message) for d in decisions]
+        print_table(("TARGET", "NODE", "DEVICES", "WHY NOT"), rows)
+    else:
+        print_value({"decisions": [decision_value(decision) for decision in decisions]}, output)
+    if any(decision.outcome != "allocated" for decision in decisions):
+        raise typer.Exit(Exit.DOES_NOT_FIT)
+
+
+def decide_offline(
+    files: list[str], target: str, *, node: str = "", like_upstream: bool = False
+) -> list[OfflineDecision]:
+    """Return the decisions for what waits in the files; what decides nothing is named on stderr."""
+    from claimsmith.cli.inputs import read_manifests
+    from claimsmith.daemons.offline import OfflineCluster
+
+    cluster = OfflineCluster(read_manifests(files), node=node, like_upstream=like_upstream)
+    for sentence in cluster.left_out:
+        typer.echo(f"claimsmith: {sentence}", err=True)
+    return list(cluster.decide(target))
+
+
+def decision_value(decision: OfflineDecision) -> dict[str, Any]:
+    """Return a decision as JSON; `allocation` is what the API server accepts as a claim's `status.allocation`."""
+    from claimsmith.api.resource import encode_allocation_result
+
+    value: dict[str, Any] = {"target": decision.target, "outcome": decision.outcome}
+    if decision.outcome == "allocated":
+        claims = [
+            {"claim": str(ref), "allocation": encode_allocation_result(result)} for ref, result in decision.allocations
+        ]
+        return {**value, "node": decision.node, "claims": claims}
+    reasons = [
+        {
+            "kind": reason.kind,
+            "text": reason.text,
+            "node": reason.node,
+            "claim": str(reason.claim) if reason.claim else "",
+            "request": reason.request,
+            "devices": [str(device) for device in reason.devices],
+            "data": dict(reason.data),
+        }
+        for reason in decision.reasons
+    ]
+    return {**value, "message": decision.message, "reasons": reasons}
+
+
+def _devices(decision: OfflineDecision) -> str:
+    found = [(ref, result) for ref, allocation in decision.allocations for result in allocation.results]
+    return "\n".join(f"{ref.name} {result.request}: {result.pool}/{result.device}" for ref, result in found)

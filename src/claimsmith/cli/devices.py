@@ -1,3 +1,76 @@
-"""`claimsmith devices`."""
-def devices() -> None:
-    """x"""
+"""`claimsmith devices`: what there is, and who holds it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from claimsmith.cli.output import Format, print_table, print_value
+
+if TYPE_CHECKING:
+    from claimsmith.model.names import DeviceId
+    from claimsmith.model.snapshot import ClusterSnapshot
+
+__all__ = ["devices"]
+
+
+def devices(
+    files: Annotated[list[str], typer.Option("-f", "--files", help="Manifests: files, folders, or - for stdin.")],
+    output: Annotated[Format, typer.Option("-o", "--output", help="How to print the devices.")] = Format.TABLE,
+) -> None:
+    """List the devices that the files publish, with their holders and taints."""
+    from claimsmith.cli.inputs import read_manifests
+    from claimsmith.daemons.offline import OfflineCluster
+
+    cluster = OfflineCluster(read_manifests(files))
+    for sentence in cluster.left_out:
+        typer.echo(f"claimsmith: {sentence}", err=True)
+    values = list(_list_devices(cluster.snapshot))
+    if output is not Format.TABLE:
+        print_value({"devices": values}, output)
+        return
+    rows = [
+        (
+            value["device"],
+            value["node"] or "-",
+            ", ".join(f"{name}={amount}" for name, amount in value["capacity"].items()) or "-",
+            ", ".join(value["heldBy"]) or "-",
+            ", ".join(value["taints"]) or "-",
+        )
+        for value in values
+    ]
+    print_table(("DEVICE", "NODE", "CAPACITY", "HELD BY", "TAINTS"), rows)
+
+
+def _list_devices(snapshot: ClusterSnapshot) -> Iterator[dict[str, Any]]:
+    """Yield every published device as JSON, in the order of slices and devices."""
+    from claimsmith.allocate.problem import merge_taint_rules
+    from claimsmith.model.names import DeviceId
+
+    holders = _find_holders(snapshot)
+    for item in merge_taint_rules(snapshot.slices, snapshot.taint_rules):
+        for device in item.devices:
+            id = DeviceId(item.driver, item.pool, device.name)
+            yield {
+                "device": str(id),
+                "node": device.node_name or item.node_name or "",
+                "attributes": {
+                    name: list(a.value) if isinstance(a.value, tuple) else a.value
+                    for name, a in device.attributes.items()
+                },
+                "capacity": {name: str(capacity.value) for name, capacity in device.capacity.items()},
+                "heldBy": holders[id],
+                "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in device.taints],
+            }
+
+
+def _find_holders(snapshot: ClusterSnapshot) -> defaultdict[DeviceId, list[str]]:
+    holders: defaultdict[DeviceId, list[str]] = defaultdict(list)
+    for claim in snapshot.allocated_claims():
+        for result in claim.allocation.results if claim.allocation else ():
+            amounts = ", ".join(f"{name} {amount}" for name, amount in (result.consumed_capacity or {}).items())
+            holders[result.device_id].append(f"{claim.ref}" + (f" ({amounts})" if amounts else ""))
+    return holders

@@ -1,3 +1,35 @@
-"""`claimsmith explain`."""
-def explain() -> None:
-    """x"""
+"""`claimsmith explain`: why something waits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from claimsmith.cli.allocate import decide_offline, decision_value
+from claimsmith.cli.exits import Exit
+from claimsmith.cli.output import Format, print_value
+
+__all__ = ["explain"]
+
+
+def explain(
+    target: Annotated[str, typer.Argument(help="pod/NAME or claim/NAME, with a namespace as pod/NAMESPACE/NAME.")],
+    files: Annotated[list[str], typer.Option("-f", "--files", help="Manifests: files, folders, or - for stdin.")],
+    node: Annotated[str, typer.Option(help="Look at this node alone.")] = "",
+    output: Annotated[Format, typer.Option("-o", "--output", help="How to print the reasons.")] = Format.TABLE,
+) -> None:
+    """Say why a pod or claim in the files gets no devices, node by node; exit 1 if it gets none."""
+    from claimsmith.allocate.explain_text import format_reasons
+
+    decision = decide_offline(files, target, node=node)[0]
+    if output is not Format.TABLE:
+        print_value(decision_value(decision), output)
+    elif decision.outcome == "allocated":
+        devices = [f"{r.pool}/{r.device}" for _, allocation in decision.allocations for r in allocation.results]
+        typer.echo(f"{decision.target} fits on node {decision.node}: {', '.join(devices) or 'no devices wanted'}")
+    else:
+        typer.echo(f"{decision.target}: {decision.message}")
+        typer.echo(format_reasons(decision.reasons))
+    if decision.outcome != "allocated":
+        raise typer.Exit(Exit.DOES_NOT_FIT)

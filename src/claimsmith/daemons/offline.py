@@ -1,0 +1,272 @@
+"""Decisions on manifests alone, without any cluster: the scheduler's own, one pod after the other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from claimsmith.allocate.explain import explain_nodes
+from claimsmith.allocate.explain_text import format_event
+from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.api.kinds import find_kind_of
+from claimsmith.api.manifests import Manifest
+from claimsmith.api.objects import ModelObject, parse_manifest
+from claimsmith.api.resource import parse_resource_claim
+from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.scheduler_decide import Decider, Placed
+from claimsmith.embedded.controllers.claim_plans import build_template_claim
+from claimsmith.errors import InputError
+from claimsmith.model.claim import (
+    AllocationResult,
+    ConsumerReference,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+from claimsmith.model.decision import Allocation, Reason, Refused
+from claimsmith.model.metadata import Metadata
+from claimsmith.model.names import ClaimRef
+from claimsmith.model.node import Node
+from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
+from claimsmith.model.quantity import parse_quantity
+from claimsmith.model.record import Namespace
+from claimsmith.model.snapshot import ClusterSnapshot
+from claimsmith.model.workload import Pod
+from claimsmith.publish.plan import preview_slices
+from claimsmith.sdk.driver import DriverContext
+from claimsmith.sdk.registry import create_drivers
+from claimsmith.sdk.settings import SETTINGS_API_VERSION, find_named_nodes
+
+__all__ = ["OfflineCluster", "OfflineDecision"]
+
+_PLUGIN: Final = "simulated"
+_USUAL: Final = {"cpu": parse_quantity("32"), "memory": parse_quantity("128Gi"), "pods": parse_quantity("110")}
+"""What a node offers that is named, but not described."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineDecision:
+    """What a pod, or a claim that no pod uses, gets.
+
+    Args:
+        target: `pod/NAMESPACE/NAME` or `claim/NAMESPACE/NAME`.
+        node: The node; empty when there is none.
+        allocations: What each claim gets; claims that were allocated before are left out.
+        message: Why there is no node, in one text.
+        reasons: The same for machines.
+    """
+
+    target: str
+    outcome: Literal["allocated", "pending", "refused"]
+    node: str = ""
+    allocations: tuple[tuple[ClaimRef, AllocationResult], ...] = ()
+    message: str = ""
+    reasons: tuple[Reason, ...] = ()
+
+
+class OfflineCluster:
+    """A cluster that exists only in manifests.
+
+    Args:
+        manifests: Its objects, and settings of simulated devices.
+        node: Name of the only node to look at; empty for all.
+        like_upstream: Choose exactly as upstream, also where it is wrong or aborts needlessly.
+
+    Raises:
+        InputError: A manifest can't be used, or the node is not in the manifests.
+    """
+
+    def __init__(self, manifests: Iterable[Manifest], *, node: str = "", like_upstream: bool = False) -> None:
+        self.left_out: list[str] = []
+        """One sentence for each manifest that decides nothing."""
+        self._cache = ClusterCache()
+        self._cluster = PreparedCluster(like_upstream=like_upstream)
+        self._decider = Decider(self._cache, self._cluster)
+        self._pods: list[Pod] = []
+        self._load(tuple(manifests), node)
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster with everything that was decided so far."""
+        return self._cache.snapshot()
+
+    def decide(self, target: str = "") -> Iterator[OfflineDecision]:
+        """Decide for all waiting pods by priority, then for claims that no pod uses; each decision counts for the next.
+
+        Args:
+            target: Only this one, such as `pod/train-0`, `claim/default/gpu`; empty for all.
+
+        Raises:
+            InputError: There is no such pod or claim that waits.
+        """
+        found = False
+        for pod in self._pods:
+            if _is_meant(target, "pod", pod.ref.namespace, pod.ref.name):
+                found = True
+                yield self._decide_pod(pod)
+        for claim in self._lone_claims():
+            if _is_meant(target, "claim", claim.ref.namespace, claim.ref.name):
+                found = True
+                yield self._decide_claim(claim)
+        if target and not found:
+            waiting = [f"pod/{pod.ref}" for pod in self._pods] + [f"claim/{claim.ref}" for claim in self._lone_claims()]
+            raise InputError(
+                f"target {target!r}: found no waiting object of that name, allowed "
+                f"{', '.join(waiting[:10]) or 'none: nothing waits'}; name one of them"
+            )
+
+    # --- loading ------------------------------------------------------------------------------------------------------
+
+    def _load(self, manifests: tuple[Manifest, ...], only: str) -> None:
+        settings = tuple(item for item in manifests if item.object.get("apiVersion") == SETTINGS_API_VERSION)
+        objects = [value for item in manifests if item not in settings for value in self._parse(item)]
+        nodes = {value.name: value for value in objects if isinstance(value, Node)}
+        named = [name for item in settings for name in find_named_nodes(item)]
+        named += [value.node_name or "" for value in objects if isinstance(value, ResourceSlice)]
+        for name in (name for name in named if name and name not in nodes):
+            nodes[name] = _usual_node(name)
+        if only and only not in nodes:
+            raise InputError(
+                f"node {only!r}: not in the manifests, allowed {', '.join(nodes) or 'none'}; name one of them"
+            )
+        for node in nodes.values():
+            if not only or node.name == only:
+                self._cache.see_node(None, node)
+            objects += _simulate(node.name, settings)
+        for value in objects:
+            self._see(value)
+        self._pods.sort(key=lambda pod: -pod.priority)
+
+    def _parse(self, manifest: Manifest) -> Iterator[ModelObject]:
+        if find_kind_of(manifest.object) is None:
+            names = f"{manifest.object.get('apiVersion')} {manifest.object.get('kind')}"
+            self.left_out.append(f"{manifest.locate()}: {names} decides nothing about devices, left out")
+            return
+        value = parse_manifest(manifest)
+        if value is not None:
+            yield value
+
+    def _see(self, value: ModelObject) -> None:
+        match value:
+            case ResourceSlice():
+                self._cache.see_slice(None, value)
+            case DeviceClass():
+                self._cache.see_class(None, value)
+            case DeviceTaintRule():
+                self._cache.see_taint_rule(None, value)
+            case ResourceClaim():
+                self._cache.see_claim(None, value)
+            case ResourceClaimTemplate():
+                self._cache.see_template(None, value)
+            case Namespace():
+                self._cache.see_namespace(None, value)
+            case Pod():
+                self._see_pod(value)
+
+    def _see_pod(self, pod: Pod) -> None:
+        if not pod.uid:
+            pod = replace(pod, metadata=replace(pod.metadata, uid=f"pod/{pod.ref}"))
+        self._cache.see_pod(None, pod)
+        if not pod.node_name and not pod.finished:
+            self._pods.append(pod)
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def _decide_pod(self, pod: Pod) -> OfflineDecision:
+        pod = self._make_claims(pod)
+        target = f"pod/{pod.ref}"
+        outcome = self._decider.decide(pod)
+        if not isinstance(outcome, Placed):
+            kind: Literal["pending", "refused"] = "refused" if outcome.reason == "SchedulerError" else "pending"
+            return OfflineDecision(target=target, outcome=kind, message=outcome.message, reasons=outcome.reasons)
+        user = ConsumerReference(resource="pods", name=pod.ref.name, uid=pod.uid)
+        claims = tuple(
+            replace(_name(claim, pod), allocation=result, reserved_for=(*claim.reserved_for, user))
+            for claim, result in outcome.allocated
+        )
+        for claim in claims:
+            self._cache.see_claim(None, claim)
+        self._cache.see_pod(pod, replace(pod, node_name=outcome.node))
+        return OfflineDecision(
+            target=target, outcome="allocated", node=outcome.node, allocations=tuple(_allocations(claims))
+        )
+
+    def _decide_claim(self, claim: ResourceClaim) -> OfflineDecision:
+        target, nodes = f"claim/{claim.ref}", tuple(self._cache.nodes.values())
+        self._cluster.update(self._cache.snapshot())
+        refused = False
+        for decision in allocate_on_nodes(self._cluster, (claim,), nodes=nodes, share_ids=lambda: str(uuid.uuid4())):
+            if isinstance(decision, Allocation):
+                allocated = replace(claim, allocation=decision.results[0])
+                self._cache.see_claim(claim, allocated)
+                return OfflineDecision(
+                    target=target, outcome="allocated", node=decision.node, allocations=tuple(_allocations([allocated]))
+                )
+            refused = refused or isinstance(decision, Refused)
+        reasons = explain_nodes(self._cluster, (claim,), nodes=nodes)
+        message = format_event(reasons, nodes=len(nodes))
+        return OfflineDecision(
+            target=target, outcome="refused" if refused else "pending", message=message, reasons=reasons
+        )
+
+    def _make_claims(self, pod: Pod) -> Pod:
+        """Make the claims that the pod wants from templates, as the claim controller does."""
+        names = dict(pod.claim_names)
+        templates = self._cache.snapshot().templates
+        for entry in pod.claims:
+            template = templates.get(ClaimRef(pod.ref.namespace, entry.template_name or ""))
+            if template is None or entry.name in names:
+                continue
+            obj = build_template_claim(pod, entry, template)
+            name = f"{obj['metadata'].pop('generateName')}0"
+            obj["metadata"]["name"] = names[entry.name] = name
+            self._cache.see_claim(None, parse_resource_claim(obj))
+        return replace(pod, claim_names=names)
+
+    def _lone_claims(self) -> list[ResourceClaim]:
+        """Return waiting claims that no pod names."""
+        used = {
+            ClaimRef(pod.ref.namespace, entry.claim_name or "")
+            for pod in self._cache.pods.values()
+            for entry in pod.claims
+        }
+        claims = self._cache.snapshot().claims.values()
+        return [
+            claim
+            for claim in claims
+            if claim.allocation is None and claim.ref not in used and not claim.metadata.owner_references
+        ]
+
+
+def _is_meant(target: str, kind: str, namespace: str, name: str) -> bool:
+    return target in ("", f"{kind}/{namespace}/{name}") or (namespace == "default" and target == f"{kind}/{name}")
+
+
+def _name(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    """Return the claim with a name that could be stored; the one for extended resources has none before it is."""
+    if not claim.metadata.name.startswith("<"):
+        return claim
+    name = f"{pod.ref.name}-extended-resources-0"
+    return replace(claim, metadata=replace(claim.metadata, name=name, namespace=pod.ref.namespace))
+
+
+def _allocations(claims: Iterable[ResourceClaim]) -> Iterator[tuple[ClaimRef, AllocationResult]]:
+    for claim in claims:
+        if claim.allocation is not None:
+            yield claim.ref, claim.allocation
+
+
+def _usual_node(name: str) -> Node:
+    labels = {"kubernetes.io/hostname": name}
+    return Node(metadata=Metadata(name=name, labels=labels), capacity=_USUAL, allocatable=_USUAL)
+
+
+def _simulate(node: str, settings: tuple[Manifest, ...]) -> tuple[ResourceSlice, ...]:
+    """Return the slices that simulated drivers would publish for a node."""
+    if not settings:
+        return ()
+    drivers = create_drivers(_PLUGIN, DriverContext(node_name=node, documents=settings))
+    return tuple(item for driver in drivers for item in preview_slices(driver.name, node, driver.discover()))
