@@ -26,7 +26,7 @@ def measure(*, slices: int = 10_000) -> Iterator[Figure]:
         name="decode-slices",
         ours=ours * 1e3,
         peer=measure_best(lambda: peer.decode(text), repeats=REPEATS) * 1e3,
-        peer_name="lightkube models",
+        peer_name="lightkube's types",
         unit="ms",
         work=work,
     )

@@ -9,7 +9,7 @@ import platform
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -43,15 +43,18 @@ class Figure:
 
 
 def measure_best(work: Callable[[], object], *, repeats: int) -> float:
-    """Return the least time in seconds that one call takes; the garbage collector stays on, as in a daemon."""
+    """Return the least processor time in seconds that one call takes, which other load disturbs little.
+
+    The garbage collector stays on, as in a daemon.
+    """
     return min(_measure_once(work) for _ in range(repeats))
 
 
 def _measure_once(work: Callable[[], object]) -> float:
     gc.collect()
-    start = perf_counter()
+    start = process_time()
     result = work()
-    elapsed = perf_counter() - start
+    elapsed = process_time() - start
     del result
     return elapsed
 
@@ -80,12 +83,17 @@ def write_figures(figures: Iterable[Figure], folder: Path, *, machine: str) -> N
 def print_figures(figures: Iterable[Figure], console: Console, *, machine: str) -> None:
     """Print the figures as a table, with a line below for each that says what was done."""
     figures = tuple(figures)
-    table = Table(title=machine, title_justify="left", box=SIMPLE)
+    table = Table(title=machine, title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column("figure", no_wrap=True)
     for header in ("ours", "peer's", "unit", "ratio"):
         table.add_column(header, justify="right", no_wrap=True)
     for figure in figures:
-        table.add_row(figure.name, f"{figure.ours:,.4g}", f"{figure.peer:,.4g}", figure.unit, f"{figure.ratio:.2f}")
+        numbers = (_print_number(figure.ours), _print_number(figure.peer), figure.unit, f"{figure.ratio:,.2f}")
+        table.add_row(figure.name, *numbers)
     console.print(table)
     for figure in figures:
         console.print(f"{figure.name}: {figure.work}; peer: {figure.peer_name}", highlight=False, soft_wrap=True)
+
+
+def _print_number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -6,40 +6,51 @@ import json
 from typing import Any
 
 DEVICES_PER_SLICE = 8
+DRIVER = "gpu.example.com"
 
 
-def make_slice_list(count: int) -> bytes:
-    """Return the JSON of a ResourceSliceList with so many slices, one node each."""
+def node_name(number: int) -> str:
+    """Return the name of the node that the slice of this number describes."""
+    return f"node-{number:05d}"
+
+
+def make_slice_list(count: int, *, model: str | None = None) -> bytes:
+    """Return the JSON of a ResourceSliceList with so many slices, one node each.
+
+    Args:
+        model: The model of every device; default: two models by turns.
+    """
     content = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSliceList",
         "metadata": {"resourceVersion": "1"},
-        "items": [_make_slice(number) for number in range(count)],
+        "items": [_make_slice(number, model) for number in range(count)],
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _make_slice(number: int) -> dict[str, Any]:
-    node = f"node-{number:05d}"
+def _make_slice(number: int, model: str | None) -> dict[str, Any]:
+    node = node_name(number)
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": f"{node}-gpu.example.com-x7k2p", "uid": f"{number:036d}", "resourceVersion": str(number)},
+        "metadata": {"name": f"{node}-{DRIVER}-x7k2p", "uid": f"{number:036d}", "resourceVersion": str(number)},
         "spec": {
-            "driver": "gpu.example.com",
+            "driver": DRIVER,
             "nodeName": node,
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [_make_device(number, index) for index in range(DEVICES_PER_SLICE)],
+            "devices": [_make_device(number, index, model) for index in range(DEVICES_PER_SLICE)],
         },
     }
 
 
-def _make_device(number: int, index: int) -> dict[str, Any]:
+def _make_device(number: int, index: int, model: str | None) -> dict[str, Any]:
+    ada = model is None and number % 2 == 0
     return {
         "name": f"gpu-{index}",
         "attributes": {
-            "model": {"string": "A100-SXM4-80GB" if number % 2 else "L40S"},
-            "architecture": {"string": "Ampere" if number % 2 else "Ada Lovelace"},
+            "model": {"string": "L40S" if ada else model or "H100"},
+            "architecture": {"string": "Ada Lovelace" if ada else "Hopper"},
             "uuid": {"string": f"GPU-{number:08d}-{index:04d}"},
             "driverVersion": {"version": "580.65.6"},
             "cudaVersion": {"version": "13.0.0"},
@@ -49,5 +60,5 @@ def _make_device(number: int, index: int) -> dict[str, Any]:
             "resource.kubernetes.io/pcieRoot": {"string": f"pci0000:{index // 2:02x}"},
             "resource.kubernetes.io/pciBusID": {"string": f"0000:{index:02x}:00.0"},
         },
-        "capacity": {"memory": {"value": "80Gi" if number % 2 else "48Gi"}, "cores": {"value": "108"}},
+        "capacity": {"memory": {"value": "48Gi" if ada else "80Gi"}, "cores": {"value": "108"}},
     }

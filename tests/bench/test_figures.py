@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from tests.bench import bench_decode
+from tests.bench import bench_cel, bench_decode, bench_search
 from tests.bench.__main__ import main
 from tests.bench.figures import Figure, measure_best, print_figures, write_figures
 
@@ -63,5 +64,14 @@ def test_unknown_benchmark_is_bad_input(capsys: pytest.CaptureFixture[str]) -> N
     assert "found decoed, allowed" in capsys.readouterr().err
 
 
-def test_decode_benchmark_runs() -> None:
-    assert all(figure.ours > 0 and figure.peer > 0 for figure in bench_decode.measure(slices=20))
+@pytest.mark.parametrize(
+    "figures",
+    [
+        lambda: bench_cel.measure(slices=5),
+        lambda: bench_decode.measure(slices=5),
+        lambda: bench_search.measure(nodes=5),
+    ],
+    ids=["cel", "decode", "search"],
+)
+def test_benchmark_runs(figures: Callable[[], Iterator[Figure]]) -> None:
+    assert all(figure.ours > 0 and figure.peer > 0 for figure in figures())
