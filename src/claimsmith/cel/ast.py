@@ -10,8 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from claimsmith.cel.values import Value
+
+MAX_DEPTH: Final = 250
+"""Deepest nesting of a tree, after macros are expanded. Source: maxRecursionDepth in parser.go of cel-go v0.29.2."""
+
+MAX_NODES: Final = 20_000
+"""Most nodes of a tree; macros that copy their target could make more of a short text."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -153,6 +160,11 @@ def walk(expr: Expr) -> Iterator[Expr]:
         node = pending.pop()
         yield node
         pending.extend(reversed(children(node)))
+
+
+def count_nodes(expr: Expr) -> int:
+    """Return how many nodes a tree has, itself included."""
+    return sum(1 for _ in walk(expr))
 
 
 def find_deeper_than(expr: Expr, depth: int) -> Expr | None:

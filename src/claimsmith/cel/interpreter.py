@@ -43,6 +43,7 @@ from claimsmith.cel.values import (
     is_map,
     is_member,
     to_key,
+    type_name,
 )  # fmt: skip
 from claimsmith.errors import CelCompileError
 
@@ -141,7 +142,11 @@ class CallStep:
         try:
             return self.implementation(*values)
         except CelFault as fault:
-            return Failure(fault.message, self.offset)
+            message = fault.message
+            if message == _NO_OVERLOAD:
+                name = self.function.strip("_@")
+                message = f"{message}: {name!r} on {' and '.join(map(type_name, values))}"
+            return Failure(message, self.offset)
 
     def observe(self, frame: Frame, result: Value) -> None:
         """Count the call."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from claimsmith.cel.ast import (
+    MAX_DEPTH,
+    MAX_NODES,
     Call,
     Comprehension,
     Expr,
@@ -21,6 +23,8 @@ from claimsmith.cel.ast import (
     MapExpr,
     Select,
     StructExpr,
+    count_nodes,
+    find_deeper_than,
 )
 from claimsmith.cel.values import Value
 from claimsmith.errors import CelCompileError
@@ -91,6 +95,17 @@ class MacroSite:
         """Make a loop that runs zero times and only names a value."""
         fold = _Fold(name=name, initial=value, condition=self.literal(False), step=self.ident(name), result=result)
         return self.loop("bind", self.list(), (UNUSED, ""), fold)
+
+    def copy_target(self, expr: Expr, macro: str) -> Expr:
+        """Make the same tree with new identities, unless it is too large for that."""
+        if find_deeper_than(expr, MAX_DEPTH) is None and self.ids.last + count_nodes(expr) <= MAX_NODES:
+            return self.copy(expr)
+        raise CelCompileError(
+            f"{macro}() copies its target, which is too large for that",
+            text=self.text,
+            offset=self.offset,
+            hint="name the target with cel.bind() first",
+        )
 
     def copy(self, expr: Expr) -> Expr:
         """Make the same tree with new identities."""
@@ -270,13 +285,13 @@ def _opt_flat_map(site: MacroSite, target: Expr, args: list[Expr]) -> Expr:
 
 
 def _opt(site: MacroSite, target: Expr, args: list[Expr], *, flat: bool) -> Expr:
+    macro = "optFlatMap" if flat else "optMap"
     if not isinstance(args[0], Ident):
-        macro = "optFlatMap" if flat else "optMap"
         raise CelCompileError(
             f"{macro}() needs a name", text=site.text, offset=args[0].offset, hint=f"write .{macro}(name, …)"
         )
     present = site.call("hasValue", target=target)
-    bound: Expr = site.bind(args[0].name, site.call("value", target=site.copy(target)), args[1])
+    bound: Expr = site.bind(args[0].name, site.call("value", target=site.copy_target(target, macro)), args[1])
     if not flat:
         bound = site.call("optional.of", bound)
     return site.call("_?_:_", present, bound, site.call("optional.none"))

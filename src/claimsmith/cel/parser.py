@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from claimsmith.cel.ast import (
+    MAX_DEPTH,
     Call,
     Expr,
     Ident,
@@ -25,9 +26,6 @@ from claimsmith.cel.lexer import Token, parse_bytes, parse_string, tokenize
 from claimsmith.cel.macros import MacroSite, expand_macro
 from claimsmith.cel.values import INT64_MAX, INT64_MIN, UINT64_MAX, Uint
 from claimsmith.errors import CelCompileError
-
-MAX_DEPTH: Final = 250
-"""Deepest nesting of a tree, after macros are expanded. Source: maxRecursionDepth in parser.go."""
 
 MAX_CODE_POINTS: Final = 100_000
 """Longest text in code points; the API allows 10 KiB. Source: expressionSizeCodePointLimit in parser.go."""
@@ -56,6 +54,10 @@ def parse(text: str) -> Expr:
     if len(text) > MAX_CODE_POINTS:
         raise CelCompileError(
             f"{len(text)} characters, allowed {MAX_CODE_POINTS}", text=text, offset=0, hint="shorten the expression"
+        )
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise CelCompileError(
+            "a surrogate, which is half a character", text=text.encode(errors="replace").decode(), offset=0
         )
     tree = _Parser(text=text, tokens=tokenize(text)).run()
     deep = find_deeper_than(tree, MAX_DEPTH)

@@ -205,7 +205,7 @@ class Program:
             key = failure.message.removeprefix("no such key: ")
             hint = f"guard it with has(….{key}) && …, or give a default with ….?{key}.orValue(…)"
         elif failure.message.startswith("no such overload"):
-            hint = "the value on this device is of another type than the expression expects"
+            hint = _overload_hint(failure.message)
         return CelRuntimeError(failure.message, text=self.text, offset=max(failure.offset, 0), hint=hint)
 
 
@@ -257,6 +257,15 @@ def _is_attribute_type(found: CelType, *, with_lists: bool) -> bool:
     if with_lists and found.kind == "list":
         found = found.params[0]
     return found in _ATTRIBUTE_TYPES
+
+
+def _overload_hint(message: str) -> str:
+    """Return what to do about values of a type that the expression doesn't expect."""
+    if "kubernetes.Semver" in message:
+        return 'compare versions with a.compareTo(semver("1.2.3")), a.isGreaterThan(b) or a.isLessThan(b)'
+    if "kubernetes.Quantity" in message:
+        return 'compare quantities with a.compareTo(quantity("10Gi")), a.isGreaterThan(b) or a.isLessThan(b)'
+    return "the value on this device is of another type than the expression expects"
 
 
 def _fall_back(prepared: CelDevice) -> Value:
