@@ -159,7 +159,7 @@ class _NodeExplanation:
             text = pattern.replace("{devices}", format_names(devices))
             data = {**group[0].data, "rule": group[0].rule}
             yield Reason(kind=kind, text=text, node=self._node, claim=claim, request=name, devices=devices, data=data)
-        matching = len(wanted.usable) + sum(finding.kind in _BLOCKING_ALL for finding in findings)
+        matching = len(wanted.usable) + sum(finding.kind not in _NOT_MEANT for finding in findings)
         if not matching:
             text = f"no matching device on {self._node}"
             yield Reason(
@@ -222,7 +222,9 @@ class _NodeExplanation:
 
 
 _BLOCKING_ALL = frozenset({"taint", "in-use", "counter", "compatibility-group", "node-operations"})
-"""Kinds of findings about devices that a request's selectors accept."""
+"""Kinds of findings about devices that count among all devices all the same."""
+_NOT_MEANT = frozenset({"class-selector", "selector", "selector-error", "node", "binding-conditions"})
+"""Kinds of findings about devices that the request never meant."""
 
 
 def format_count(count: int) -> str:

@@ -14,7 +14,7 @@ from claimsmith.allocate.pools import PoolView, node_reaches
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.allocate.taints import find_blocking_taint
 from claimsmith.model.decision import ReasonKind
-from claimsmith.model.names import DeviceId
+from claimsmith.model.names import CounterId, DeviceId
 from claimsmith.model.node import Node
 from claimsmith.model.quantity import Quantity, QuantityFormat
 
@@ -137,7 +137,7 @@ class DeviceSorter:
             return _explain_groups(record, counters)
         for counter, nanos in record.consumption:
             if nanos > counters.left[counter]:
-                return _explain_counter(record, counters, str(counter), nanos)
+                return _explain_counter(record, counters, counter, wanted=nanos, view=view)
         overdrawn = next(counter for counter, left in counters.left.items() if left < 0)
         pattern = f"{{devices}}: counter {overdrawn.counter} of set {overdrawn.counter_set} is overdrawn"
         return _find("counter", record, pattern, {"counter": str(overdrawn)})
@@ -174,14 +174,15 @@ def _explain_shortage(record: DeviceRecord, name: str, left: int, amounts: tuple
     return _find("capacity", record, pattern, data, rule=f"not enough {name} left, {needed} needed")
 
 
-def _explain_counter(record: DeviceRecord, counters: PoolCounters, name: str, nanos: int) -> DeviceFinding:
-    set_name, _, counter = name.rpartition("/")
-    key = next(key for key in counters.declared if str(key) == name)
-    like = Quantity(nanos=counters.declared[key])
-    left = format_amount(max(counters.left[key], 0), like=like)
-    total, needed = format_amount(like.nanos, like=like), format_amount(nanos, like=like)
-    pattern = f"{{devices}}: counter {counter} of set {set_name}: {left} of {total} left, {needed} needed"
-    data = {"counter": name, "left": left, "total": total, "needed": needed}
+def _explain_counter(
+    record: DeviceRecord, counters: PoolCounters, counter: CounterId, *, wanted: int, view: PoolView
+) -> DeviceFinding:
+    total = view.counter_sets[counter.counter_set].counters[counter.counter]
+    left, needed = format_amount(max(counters.left[counter], 0), like=total), format_amount(wanted, like=total)
+    pattern = (
+        f"{{devices}}: counter {counter.counter} of set {counter.counter_set}: {left} of {total} left, {needed} needed"
+    )
+    data = {"counter": str(counter), "left": left, "total": str(total), "needed": needed}
     return _find("counter", record, pattern, data)
 
 

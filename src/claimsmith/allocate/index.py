@@ -168,6 +168,10 @@ class PreparedCluster:
             self._forget_answers()
         return self._shapes.setdefault(shape, shape)
 
+    def find_visible(self, node: Node) -> list[SliceRecord]:
+        """Return the slices that may target a node: its own, then the others, each in list order."""
+        return self._index.find_visible(node)
+
     def view_node(self, node: Node) -> NodeView:
         """Return what the node can reach."""
         known = self._nodes.get(node.name)
@@ -175,7 +179,7 @@ class PreparedCluster:
             return known
         gathered = gather_pools(
             node,
-            self._index.find_visible(node),
+            self.find_visible(node),
             find_slices=self._index.find_slices,
             features=self.features,
             counters_everywhere=self._counters_everywhere,

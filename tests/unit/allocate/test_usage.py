@@ -1,0 +1,57 @@
+"""What is in use: by whom, as a whole or in shares, and how it goes away again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from claimsmith.allocate.usage import AllocatedState, UsageLedger
+from claimsmith.testing.builders import allocated, claim, claim_ref, device_id, result
+
+WHOLE = allocated(claim("whole"), "a")
+SHARE = allocated(claim("share"), result("b", share="s1", consumed={"memory": 2}))
+
+
+def test_results_without_a_share_hold_the_whole_device() -> None:
+    use = AllocatedState.from_claims([WHOLE]).uses[device_id("a")]
+
+    assert (use.dedicated, use.shares, use.holders) == (True, 0, (claim_ref("whole"),))
+
+
+def test_shares_add_up() -> None:
+    other = allocated(claim("other"), result("b", share="s2", consumed={"memory": 3}))
+    use = AllocatedState.from_claims([SHARE, other]).uses[device_id("b")]
+
+    assert (use.dedicated, use.shares, use.consumed) == (False, 2, {"memory": 5 * 10**9})
+
+
+def test_a_share_counts_as_the_whole_device_while_the_gate_is_off() -> None:
+    use = AllocatedState.from_claims([SHARE], consumable_capacity=False).uses[device_id("b")]
+
+    assert use.dedicated
+
+
+def test_admin_access_holds_nothing() -> None:
+    assert WHOLE.allocation is not None
+    admin = replace(WHOLE.allocation.results[0], admin_access=True)
+    held = replace(WHOLE, allocation=replace(WHOLE.allocation, results=(admin,)))
+
+    assert AllocatedState.from_claims([held]).uses == {}
+
+
+def test_what_is_removed_is_free_again() -> None:
+    ledger = UsageLedger()
+    ledger.add("one", SHARE)
+    ledger.add("two", allocated(claim("other"), result("b", share="s2", consumed={"memory": 3})))
+    touched = ledger.remove("one", SHARE)
+
+    assert touched == (device_id("b"),)
+    assert ledger.uses[device_id("b")].consumed == {"memory": 3 * 10**9}
+    ledger.remove("two", SHARE)
+    assert ledger.uses == {}
+
+
+def test_devices_can_be_in_use_without_a_claim() -> None:
+    ledger = UsageLedger()
+    ledger.preset(AllocatedState.from_devices([device_id("a")]))
+
+    assert ledger.uses[device_id("a")].dedicated
