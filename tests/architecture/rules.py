@@ -20,7 +20,7 @@ Rule = Callable[[PurePosixPath, str], list[str]]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _VAGUE_NAMES = re.compile(r"(?:^|_)(?:utils?|helpers?|commons?|manager|misc)$")
-_IMPURE_CALLS = frozenset({"open", "print", "input", "breakpoint", "exec"})
+_IMPURE_CALLS = frozenset({"open", "print", "input", "breakpoint"})
 _CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 _BUILTIN_EXCEPTIONS = frozenset(
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
@@ -153,6 +153,8 @@ def _impure_name(node: ast.AST) -> str:
     match node:
         case ast.AsyncFunctionDef(name=name):
             return f"async {name}"
+        case ast.ImportFrom(module="urllib.request") | ast.Import(names=[ast.alias(name="urllib.request")]):
+            return "urllib.request"
         case ast.Call(func=ast.Name(id=name)) if name in _IMPURE_CALLS:
             return f"{name}()"
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _CLOCK_CALLS and _last_name(owner) in {

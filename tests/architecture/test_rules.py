@@ -110,6 +110,8 @@ def test_private_exception_is_control_flow() -> None:
         "date.today()",
         "sys.stdout.write('x')",
         "async def f(): pass",
+        "import urllib.request",
+        "from urllib.request import urlopen",
     ],
 )
 def test_effect_in_a_pure_room_is_found(line: str) -> None:
