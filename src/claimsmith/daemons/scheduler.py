@@ -28,7 +28,7 @@ from claimsmith.model.workload import Pod
 from claimsmith.schedule.changes import find_claim_change, find_node_change, find_pod_change
 from claimsmith.schedule.claims import ClaimWriter
 from claimsmith.schedule.pods import PodWriter, is_schedulable
-from claimsmith.schedule.queue import Change, PodQueue, QueuedPod
+from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
 from claimsmith.schedule.score import Placement
 from claimsmith.telemetry import get_logger, log_event
 
@@ -36,6 +36,9 @@ __all__ = ["SCHEDULER_NAME", "Scheduler", "SchedulerOptions", "run_scheduler"]
 
 SCHEDULER_NAME: Final = "claimsmith"
 """What pods write in `spec.schedulerName` to get this scheduler."""
+
+_EXPLAIN_EVERY_S: Final = 15.0
+"""A pod that has been tried more than twice gets a new explanation no more often."""
 
 _log = get_logger("scheduler")
 
@@ -90,7 +93,8 @@ class Scheduler:
         cluster = PreparedCluster(self.options.features)
         self._decider = Decider(self.cache, cluster, placement=self.options.placement)
         self._slots = asyncio.Semaphore(self.options.writes_max)
-        self._told: dict[str, str] = {}
+        self._told: dict[str, _Told] = {}
+        self._clock = clock
         follow_cluster(informers, self.cache)
         self._listen(informers)
 
@@ -116,7 +120,9 @@ class Scheduler:
     def _decide(self, item: QueuedPod) -> Placed | Unplaced:
         """Decide for one pod, and count the decision at once; a failure of ours must not stop the other pods."""
         try:
-            outcome = self._decider.decide(item.pod)
+            told = self._told.get(item.pod.uid)
+            is_due = told is None or self._clock() - told.at_s >= _EXPLAIN_EVERY_S
+            outcome = self._decider.decide(item.pod, explain=is_due or item.attempts <= 2)
             if isinstance(outcome, Placed):
                 self._binder.assume(item.pod, outcome)
             return outcome
@@ -131,7 +137,8 @@ class Scheduler:
             if isinstance(outcome, Placed):
                 await self._bind(item, outcome)
             else:
-                self.queue.postpone(item, outcome.helps, backoff=outcome.tried)
+                within_s = RETRY_MAX_S if outcome.message else _EXPLAIN_EVERY_S
+                self.queue.postpone(item, outcome.helps, backoff=outcome.tried, within_s=within_s)
                 await self._tell(item.pod, outcome)
                 if outcome.stale is not None:
                     await self._binder.free(item.pod, outcome.stale)
@@ -154,12 +161,12 @@ class Scheduler:
 
     async def _tell(self, pod: Pod, unplaced: Unplaced) -> None:
         """Record why the pod got no node, as an event and a condition; the same text again costs no write."""
-        if unplaced.quiet:
+        if unplaced.quiet or not unplaced.message:
             return
-        message = cut_text(unplaced.message)
+        message, told = cut_text(unplaced.message), self._told.get(pod.uid)
+        self._told[pod.uid] = _Told(message, self._clock())
         self._recorder.record(_about(pod), "Warning", "FailedScheduling", message)
-        if self._told.get(pod.uid) != message:
-            self._told[pod.uid] = message
+        if told is None or told.message != message:
             await self._pods.mark_unscheduled(pod, unplaced.reason, message)
 
     def _listen(self, informers: Informers) -> None:
@@ -197,6 +204,14 @@ class Scheduler:
         change = find_node_change(old, new)
         if change is not None:
             self.queue.hear(change)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a waiting pod was last told, and when."""
+
+    message: str
+    at_s: float
 
 
 class _Hearing:

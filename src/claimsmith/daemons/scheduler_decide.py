@@ -64,7 +64,7 @@ class Unplaced:
 
     Args:
         reason: `Unschedulable`, or `SchedulerError` when no search was possible.
-        message: Why, for people.
+        message: Why, for people; empty when no explanation was asked for.
         helps: Tells whether a change in the cluster may help.
         reasons: Why, for machines.
         tried: False when the pod was not tried, since something of it is not there yet.
@@ -112,14 +112,19 @@ class Decider:
         self._usage = UsageIndex()
         cache.subscribe_pods(self._usage.see_pod)
 
-    def decide(self, pod: Pod) -> Placed | Unplaced:
-        """Return the decision for a pod; nothing is counted or written yet."""
+    def decide(self, pod: Pod, *, explain: bool = True) -> Placed | Unplaced:
+        """Return the decision for a pod; nothing is counted or written yet.
+
+        Args:
+            pod: The pod.
+            explain: Say why there is no node, which costs more than finding that out; else the message is empty.
+        """
         claims = self._find_claims(pod)
         if isinstance(claims, Unplaced):
             return claims
         candidates = self._find_candidates(pod, claims)
         if not candidates.groups:
-            return self._refuse(pod, claims, candidates, ())
+            return self._refuse(pod, claims, candidates, (), explain=explain)
         self._cluster.update(self._cache.snapshot())
         decisions: list[Decision] = []
         for plan, nodes in candidates.groups:
@@ -128,7 +133,7 @@ class Decider:
                 return placed
             if decisions and isinstance(decisions[-1], Refused) and not decisions[-1].node_only:
                 break
-        return self._refuse(pod, claims, candidates, tuple(decisions))
+        return self._refuse(pod, claims, candidates, tuple(decisions), explain=explain)
 
     def _find_claims(self, pod: Pod) -> _Claims | Unplaced:
         allocated: list[ResourceClaim] = []
@@ -227,7 +232,15 @@ class Decider:
         limits = SearchLimits(budget_steps=_BUDGET_STEPS)
         return allocate_on_nodes(self._cluster, claims, nodes=nodes, share_ids=lambda: str(uuid.uuid4()), limits=limits)
 
-    def _refuse(self, pod: Pod, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]) -> Unplaced:
+    def _refuse(
+        self,
+        pod: Pod,
+        claims: _Claims,
+        candidates: _Candidates,
+        decisions: tuple[Decision, ...],
+        *,
+        explain: bool,
+    ) -> Unplaced:
         failed = any(
             isinstance(item, Undecided) or (isinstance(item, Refused) and not item.node_only) for item in decisions
         )

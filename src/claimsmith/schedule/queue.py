@@ -47,7 +47,7 @@ class QueuedPod:
         attempts: Decisions that were tried.
         since_s: When the pod came into the queue.
         ready_s: When the backoff of the last attempt ends.
-        tried_s: When the last attempt ended.
+        retry_s: When it is tried again although no change may help.
         waits_for: Changes that may help; None: any.
     """
 
@@ -55,7 +55,7 @@ class QueuedPod:
     since_s: float
     attempts: int = 0
     ready_s: float = 0.0
-    tried_s: float = 0.0
+    retry_s: float = 0.0
     waits_for: Callable[[Change], bool] | None = None
     serial: int = 0
     place: str = ""
@@ -147,7 +147,12 @@ class PodQueue:
                 continue
 
     def postpone(
-        self, item: QueuedPod, waits_for: Callable[[Change], bool] | None = None, *, backoff: bool = True
+        self,
+        item: QueuedPod,
+        waits_for: Callable[[Change], bool] | None = None,
+        *,
+        backoff: bool = True,
+        within_s: float = RETRY_MAX_S,
     ) -> None:
         """Put back a pod that got no place; it waits for a change that may help, and at least for its backoff.
 
@@ -157,13 +162,14 @@ class PodQueue:
             item: What `pop` returned.
             waits_for: Tells whether a change may help; None: any may.
             backoff: False when the pod was not tried at all, such as for a claim that does not exist yet.
+            within_s: Seconds after which it is tried again even if nothing changes.
         """
         if self._items.get(item.pod.ref) is not item:
             return
         now_s = self._clock()
         pause_s = min(BACKOFF_MAX_S, BACKOFF_INITIAL_S * 2.0 ** min(item.attempts - 1, 16)) if backoff else 0.0
         item.attempts -= not backoff
-        item.tried_s, item.ready_s, item.waits_for = now_s, now_s + pause_s, waits_for
+        item.ready_s, item.retry_s, item.waits_for = now_s + pause_s, now_s + within_s, waits_for
         self._place(item, "waiting")
         if item.has_changed or any(_helps(item, change) for change in self._changes_since(item.decided_at)):
             self._ready(item)
@@ -192,7 +198,7 @@ class PodQueue:
     def next_in_s(self) -> float | None:
         """Return the seconds until a backoff ends or a pod has waited too long; None when nothing waits."""
         times = [entry.order[0] for entry in self._backoff[:1]]
-        times += [item.tried_s + RETRY_MAX_S for item in self._waiting.values()]
+        times += [item.retry_s for item in self._waiting.values()]
         return max(0.0, min(times) - self._clock()) if times else None
 
     def _changes_since(self, serial: int) -> Iterator[Change]:
@@ -224,7 +230,7 @@ class PodQueue:
             entry = heapq.heappop(self._backoff)
             if entry.serial == entry.item.serial and entry.item.place == "backoff":
                 self._activate(entry.item)
-        for item in [item for item in self._waiting.values() if item.tried_s + RETRY_MAX_S <= now_s]:
+        for item in [item for item in self._waiting.values() if item.retry_s <= now_s]:
             self._activate(item)
 
     def _place(self, item: QueuedPod, place: str) -> None:

@@ -131,6 +131,14 @@ def test_a_pod_that_nothing_helps_is_tried_again_in_the_end(queue: PodQueue, clo
     assert names(queue) == ["a"]
 
 
+def test_a_pod_can_ask_to_be_tried_again_soon(queue: PodQueue, clock: Clock) -> None:
+    queue.add(pod("a"))
+    queue.postpone(popped(queue), lambda change: False, within_s=15.0)
+    clock.now_s += 15.0
+
+    assert names(queue) == ["a"]
+
+
 def test_a_removed_pod_does_not_come_back_from_its_decision(queue: PodQueue, clock: Clock) -> None:
     queue.add(pod("a"))
     item = popped(queue)
