@@ -66,7 +66,7 @@ def test_an_expression_without_and_is_its_only_clause() -> None:
         ),
         ("[device].size() == 1", {DeviceRead("device")}),
     ],
-)  # fmt: skip
+)
 def test_a_program_tells_what_it_reads(text: str, reads: set[DeviceRead]) -> None:
     assert compile_expression(text).attributes_read() == reads
 
