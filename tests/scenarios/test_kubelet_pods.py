@@ -194,15 +194,15 @@ async def test_the_claim_of_an_extended_resource_reaches_the_container_that_asks
         assert "env DEVICE_GPU_0=gpu-0" not in node.output(pod, "other")
 
 
-async def test_a_pod_waits_for_a_driver_that_is_not_registered_yet(node: EmbeddedNode, driver: RecordingDriver) -> None:
+async def test_a_pod_starts_as_soon_as_the_driver_that_it_waits_for_has_registered(
+    node: EmbeddedNode, driver: RecordingDriver
+) -> None:
     async with node.running():
         pod = await node.create_pod("p", "p")
         await node.create_claim("p", "gpu-0", pods={"p": uid_of(pod)})
         await node.bind("p")
         message = await node.events.wait_for("FailedPrepareDynamicResources")
         async with node.serving(driver):
-            await node.time.sleepers(2)
-            node.time.advance(2)
             await node.reaches("p", "Running")
 
     assert message == (

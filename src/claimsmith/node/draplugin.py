@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar
 
@@ -175,18 +175,18 @@ class DraPlugin:
         self,
         operation: str,
         claims: Iterable[_Claim],
-        act: Callable[[ClaimKey], Coroutine[Any, Any, PreparedClaim | None]],
+        act: Callable[[ClaimKey], Awaitable[PreparedClaim | None]],
     ) -> dict[str, PreparedClaim | Exception | None]:
         """Act on each claim, each one once; return what came of each by its uid."""
         keys = {claim.uid: ClaimKey(namespace=claim.namespace, name=claim.name, uid=claim.uid) for claim in claims}
-        outcomes = await asyncio.gather(*(self._attempt(operation, key, act(key)) for key in keys.values()))
+        outcomes = await asyncio.gather(*(self._attempt(operation, key, act) for key in keys.values()))
         return dict(zip(keys, outcomes, strict=True))
 
     async def _attempt(
-        self, operation: str, claim: ClaimKey, action: Awaitable[PreparedClaim | None]
+        self, operation: str, claim: ClaimKey, act: Callable[[ClaimKey], Awaitable[PreparedClaim | None]]
     ) -> PreparedClaim | Exception | None:
         try:
-            outcome = await action
+            outcome = await act(claim)
         except Exception as error:
             level = logging.WARNING if isinstance(error, ClaimsmithError) else logging.ERROR
             log_event(_log, level, f"Claim not {operation}d", claim=claim, uid=claim.uid, reason=error)

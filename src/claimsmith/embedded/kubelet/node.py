@@ -99,7 +99,7 @@ class EmbeddedKubelet:
     ) -> None:
         self.config, self._paths, self._client, self._services = config, paths, client, services
         self._clock = services.clock
-        self.plugins = DraPlugins()
+        self.plugins = DraPlugins(self._wake_pods)
         """The DRA drivers that are registered."""
         self.claims = PodClaims(self.plugins, services.claims, paths.state / CHECKPOINT_FILE)
         """The claims that are prepared for pods."""
@@ -159,6 +159,9 @@ class EmbeddedKubelet:
     async def _drop_leftovers(self) -> None:
         await self._services.pods.wait_synced()
         await self._workers.drop_leftovers()
+
+    def _wake_pods(self) -> None:
+        self._workers.wake()
 
     def _spawn(self, work: Awaitable[None], name: str) -> None:
         async def run() -> None:

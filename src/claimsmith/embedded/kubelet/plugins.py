@@ -6,7 +6,7 @@ Source: pkg/kubelet/cm/dra/plugin of kubernetes v1.37.2.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -119,10 +119,15 @@ class DraPlugin:
 
 
 class DraPlugins:
-    """All endpoints of all drivers, in the order of their registration; the watcher's handler for `DRAPlugin`."""
+    """All endpoints of all drivers, in the order of their registration; the watcher's handler for `DRAPlugin`.
 
-    def __init__(self) -> None:
+    Args:
+        on_register: Called after each plugin that has come.
+    """
+
+    def __init__(self, on_register: Callable[[], None] = lambda: None) -> None:
         self._plugins: dict[str, list[DraPlugin]] = {}
+        self._on_register = on_register
 
     async def register(self, info: PluginInfo) -> None:
         """Take a plugin.
@@ -135,6 +140,7 @@ class DraPlugins:
             raise PluginRefusedError(f"endpoint {info.endpoint} already registered for DRA driver plugin {info.name}")
         plugins.append(DraPlugin(info))
         log_event(_log, logging.INFO, "DRA plugin registered", driver=info.name, endpoint=info.endpoint)
+        self._on_register()
 
     async def deregister(self, info: PluginInfo) -> None:
         """Drop a plugin whose registration socket is gone; an unknown one is no error."""

@@ -34,7 +34,9 @@ __all__ = ["PodClient", "PodEvents", "PodWorkers"]
 
 _log = get_logger("embedded.kubelet")
 _RETRY_S: Final = 0.5
-_RETRY_MAX_S: Final = 30.0
+_RETRY_MAX_S: Final = 10.0
+_RETRY_JITTER: Final = 0.5
+"""Longest pause and its spread. Source: backOffPeriod of pkg/kubelet/kubelet.go, kubernetes v1.37.2."""
 _CRASH_S: Final = 10.0
 _CRASH_MAX_S: Final = 300.0
 
@@ -82,11 +84,13 @@ class _Worker:
 
     Args:
         ending: Set when the pod must stop, because it is deleted or gone.
+        hope: Set when what failed may go well now.
         gone: Whether it no longer exists in the API server.
     """
 
     pod: PodView
     ending: asyncio.Event = field(default_factory=asyncio.Event)
+    hope: asyncio.Event = field(default_factory=asyncio.Event)
     gone: bool = False
     started_s: float = 0.0
     restarts: int = 0
@@ -135,6 +139,11 @@ class PodWorkers:
             self.runtime.logs.forget(uid)
             self.addresses.release(uid)
 
+    def wake(self) -> None:
+        """Let pods that could not start try again at once, as after a plugin has come."""
+        for worker in self._workers.values():
+            worker.hope.set()
+
     async def drop_leftovers(self) -> None:
         """Unprepare what pods used that are no longer here, as after a stop of the kubelet."""
         for uid in self.claims.pods() - set(self._workers):
@@ -156,13 +165,14 @@ class PodWorkers:
         """Start a pod, however often it takes; False if it was told to end before."""
         backoff: Backoff | None = None
         while not worker.ending.is_set():
+            worker.hope.clear()
             try:
                 await self._try_start(worker)
                 return True
             except PodStartError as error:
                 await self._report_failure(worker, error, first=backoff is None)
             backoff = backoff or self._backoff()
-            await self._pause(worker, backoff.next_s())
+            await self._pause(backoff.next_s(), worker.ending, worker.hope)
         return False
 
     async def _try_start(self, worker: _Worker) -> None:
@@ -186,7 +196,7 @@ class PodWorkers:
             await self._wait_run_time(worker)
             if worker.ending.is_set() or worker.exit_code == 0 or worker.pod.restart_policy != "OnFailure":
                 return
-            await self._pause(worker, min(_CRASH_MAX_S, _CRASH_S * 2.0 ** min(worker.restarts, 16)))
+            await self._pause(min(_CRASH_MAX_S, _CRASH_S * 2.0 ** min(worker.restarts, 16)), worker.ending)
             if worker.ending.is_set():
                 return
             worker.restarts += 1
@@ -199,13 +209,13 @@ class PodWorkers:
         if len(known) < len(times):
             await worker.ending.wait()
             return
-        await self._pause(worker, max(known, default=0.0) - (self.clock.now_s() - worker.started_s))
+        await self._pause(max(known, default=0.0) - (self.clock.now_s() - worker.started_s), worker.ending)
 
-    async def _pause(self, worker: _Worker, seconds: float) -> None:
-        """Wait, but no longer than until the pod must end."""
+    async def _pause(self, seconds: float, *ends: asyncio.Event) -> None:
+        """Wait some seconds, or until one of the events."""
         if seconds <= 0:
             return
-        waits = {asyncio.ensure_future(self.clock.sleep(seconds)), asyncio.ensure_future(worker.ending.wait())}
+        waits = {asyncio.ensure_future(wait) for wait in (self.clock.sleep(seconds), *(end.wait() for end in ends))}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -289,7 +299,7 @@ class PodWorkers:
         await self._until_done(write, str(pod))
 
     def _backoff(self) -> Backoff:
-        return Backoff(initial_s=_RETRY_S, max_s=_RETRY_MAX_S, pause=self.clock.sleep)
+        return Backoff(initial_s=_RETRY_S, max_s=_RETRY_MAX_S, jitter=_RETRY_JITTER, pause=self.clock.sleep)
 
 
 def _parse_time_s(text: str) -> float | None:

@@ -28,9 +28,10 @@ from claimsmith.telemetry import get_logger, log_event
 __all__ = ["PluginHandler", "PluginInfo", "PluginWatcher"]
 
 _log = get_logger("embedded.kubelet")
-_INFO_TIMEOUT_S: Final = 1.0
-_NOTIFY_TIMEOUT_S: Final = 5.0
-_PASSES_MAX: Final = 64
+_INFO_TIMEOUT_S: Final = 20.0
+_NOTIFY_TIMEOUT_S: Final = 20.0
+"""Longer than a real kubelet's 1 s and 5 s: plugins of a hundred nodes may share one process with everything else."""
+_PASSES_MAX: Final = 16
 """Longest pause between two tries to register one plugin, in passes over the folder."""
 
 
