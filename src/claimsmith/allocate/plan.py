@@ -101,11 +101,6 @@ class PodPlan:
     takes_all: bool = False
 
 
-class _Refusal(Exception):  # noqa: N818 - control flow inside this module
-    def __init__(self, refused: Refused) -> None:
-        self.refused = refused
-
-
 def plan_claims(
     claims: Iterable[ResourceClaim],
     classes: Mapping[str, DeviceClass],
@@ -123,13 +118,9 @@ def plan_claims(
     refusal: Refused | None = None
     for position, claim in enumerate(claims):
         groups: list[RequestGroup] = []
-        constraints: tuple[ConstraintPlan, ...] = ()
-        try:
-            constraints = _plan_constraints(claim)
-            planner.plan_requests(position, claim, constraints, groups)
-            _require_known_constraints(claim)
-        except _Refusal as error:
-            refusal = error.refused
+        constraints = _plan_constraints(claim)
+        refusal = planner.plan_requests(_Place(claim, position, constraints), groups)
+        refusal = refusal or _refuse_unknown_constraint(claim)
         plans.append(ClaimPlan(claim=claim, groups=tuple(groups), constraints=constraints))
         if refusal is not None:
             break
@@ -142,82 +133,88 @@ def refuse_limit(claim: ResourceClaim, request: str, total: int) -> Refused:
     return Refused(kind="limit", text=f"claim {claim.ref}: {text}", claim=claim.ref, request=request)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The claim at hand: where it stands among the pod's claims, and its constraints."""
+
+    claim: ResourceClaim
+    position: int
+    constraints: tuple[ConstraintPlan, ...]
+
+
 @dataclass(slots=True)
 class _Planner:
     classes: Mapping[str, DeviceClass]
     features: Features
     intern: Callable[[RequestShape], RequestShape]
 
-    def plan_requests(
-        self, position: int, claim: ResourceClaim, constraints: tuple[ConstraintPlan, ...], groups: list[RequestGroup]
-    ) -> None:
-        """Append the claim's requests to the groups, as far as they are in order."""
-        total = 0
+    def plan_requests(self, place: _Place, groups: list[RequestGroup]) -> Refused | None:
+        """Append the claim's requests to the groups until one is not in order; return why it isn't."""
+        total, claim = 0, place.claim
         for index, request in enumerate(claim.spec.requests):
-            self._check_gates(claim, request)
-            group = RequestGroup(
-                request=request,
-                prioritized=bool(request.first_available),
-                alternatives=tuple(
-                    self._plan(claim, request, spec, (position, index, alternative), constraints)
-                    for alternative, spec in enumerate(request.first_available or request.alternatives)
-                ),
-            )
+            refused = self._refuse_gates(claim, request)
+            if refused is not None:
+                return refused
+            plans: list[RequestPlan] = []
+            for spec in request.first_available or request.alternatives:
+                plan = self._plan(place, request, spec, index=index, alternative=len(plans))
+                if isinstance(plan, Refused):
+                    return plan
+                plans.append(plan)
+            group = RequestGroup(request=request, prioritized=bool(request.first_available), alternatives=tuple(plans))
             groups.append(group)
             if any(plan.takes_all for known in groups for plan in known.alternatives):
                 continue
-            total += min((plan.count for plan in group.alternatives), default=0)
+            total += min((plan.count for plan in plans), default=0)
             if total > ALLOCATION_RESULTS_MAX:
-                raise _Refusal(refuse_limit(claim, request.name, _sum_counts(claim)))
+                return refuse_limit(claim, request.name, _sum_counts(claim))
+        return None
 
-    def _check_gates(self, claim: ResourceClaim, request: DeviceRequest) -> None:
+    def _refuse_gates(self, claim: ResourceClaim, request: DeviceRequest) -> Refused | None:
         if request.first_available and not self.features.prioritized_list:
-            raise _refuse("feature-off", claim, request.name, "has alternatives, but DRAPrioritizedList is off")
-        if not self.features.consumable_capacity and not is_stable(self.features):
-            for spec in request.alternatives:
-                if spec.capacity is not None:
-                    raise _refuse(
-                        "feature-off", claim, request.name, "asks for capacity, but DRAConsumableCapacity is off"
-                    )
+            return _refuse("feature-off", claim, request.name, "has alternatives, but DRAPrioritizedList is off")
+        asks = any(spec.capacity is not None for spec in request.alternatives)
+        if asks and not self.features.consumable_capacity and not is_stable(self.features):
+            return _refuse("feature-off", claim, request.name, "asks for capacity, but DRAConsumableCapacity is off")
+        return None
 
     def _plan(
-        self,
-        claim: ResourceClaim,
-        request: DeviceRequest,
-        spec: SubRequest,
-        place: tuple[int, int, int],
-        constraints: tuple[ConstraintPlan, ...],
-    ) -> RequestPlan:
+        self, place: _Place, request: DeviceRequest, spec: SubRequest, *, index: int, alternative: int
+    ) -> RequestPlan | Refused:
         name = RequestName(request.name, spec.name if request.first_available else "")
-        self._check_spec(claim, spec, str(name))
+        refused = self._refuse_spec(place.claim, spec, str(name))
+        if refused is not None:
+            return refused
         device_class = self.classes.get(spec.device_class)
         if device_class is None:
-            raise _refuse("no-class", claim, str(name), f"device class {spec.device_class} does not exist")
+            return _refuse("no-class", place.claim, str(name), f"device class {spec.device_class} does not exist")
         if spec.allocation_mode not in ("ExactCount", "All"):
-            raise _refuse("invalid-claim", claim, str(name), f"allocation mode {spec.allocation_mode!r} is not known")
+            text = f"allocation mode {spec.allocation_mode!r} is not known"
+            return _refuse("invalid-claim", place.claim, str(name), text)
         return RequestPlan(
-            claim=place[0],
-            request=place[1],
-            alternative=place[2],
+            claim=place.position,
+            request=index,
+            alternative=alternative,
             name=name,
             spec=spec,
             device_class=device_class,
             shape=self.intern(RequestShape.of(spec, device_class)),
             takes_all=spec.allocation_mode == "All",
             count=spec.count,
-            constraints=tuple(i for i, constraint in enumerate(constraints) if constraint.applies_to(name)),
+            constraints=tuple(i for i, constraint in enumerate(place.constraints) if constraint.applies_to(name)),
             derived={attribute.name: attribute.expression for attribute in spec.derived_attributes},
         )
 
-    def _check_spec(self, claim: ResourceClaim, spec: SubRequest, name: str) -> None:
+    def _refuse_spec(self, claim: ResourceClaim, spec: SubRequest, name: str) -> Refused | None:
         if spec.derived_attributes and not self.features.derived_attributes:
-            raise _refuse("feature-off", claim, name, "has derived attributes, but DRADerivedAttributes is off")
+            return _refuse("feature-off", claim, name, "has derived attributes, but DRADerivedAttributes is off")
         if any(selector.expression is None for selector in spec.selectors):
-            raise _refuse("invalid-claim", claim, name, "has a selector without a CEL expression")
+            return _refuse("invalid-claim", claim, name, "has a selector without a CEL expression")
         if spec.admin_access is not None and not self.features.admin_access:
-            raise _refuse("feature-off", claim, name, "asks for admin access, but DRAAdminAccess is off")
+            return _refuse("feature-off", claim, name, "asks for admin access, but DRAAdminAccess is off")
         if not spec.device_class:
-            raise _refuse("invalid-claim", claim, name, "names no device class")
+            return _refuse("invalid-claim", claim, name, "names no device class")
+        return None
 
 
 def _plan_constraints(claim: ResourceClaim) -> tuple[ConstraintPlan, ...]:
@@ -236,10 +233,11 @@ def _attribute_of(constraint: DeviceConstraint) -> str:
     return constraint.match_attribute or constraint.distinct_attribute or ""
 
 
-def _require_known_constraints(claim: ResourceClaim) -> None:
+def _refuse_unknown_constraint(claim: ResourceClaim) -> Refused | None:
     for position, constraint in enumerate(claim.spec.constraints):
         if constraint.match_attribute is None and constraint.distinct_attribute is None:
-            raise _refuse("invalid-claim", claim, "", f"constraint {position} is empty")
+            return _refuse("invalid-claim", claim, "", f"constraint {position} is empty")
+    return None
 
 
 def _sum_counts(claim: ResourceClaim) -> int:
@@ -251,6 +249,6 @@ def _sum_counts(claim: ResourceClaim) -> int:
     )
 
 
-def _refuse(kind: RefusedKind, claim: ResourceClaim, request: str, text: str) -> _Refusal:
+def _refuse(kind: RefusedKind, claim: ResourceClaim, request: str, text: str) -> Refused:
     where = f"claim {claim.ref}, request {request}" if request else f"claim {claim.ref}"
-    return _Refusal(Refused(kind=kind, text=f"{where}: {text}", claim=claim.ref, request=request))
+    return Refused(kind=kind, text=f"{where}: {text}", claim=claim.ref, request=request)

@@ -14,14 +14,22 @@ from claimsmith.model.claim import AllocationConfig, AllocationResult, DeviceRes
 from claimsmith.model.features import Features
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
-__all__ = ["TermsError", "build_result"]
+__all__ = ["build_result", "find_unusable_selector"]
 
 
-class TermsError(Exception):
-    """A slice's node selector has more than one term, so that no selector of an allocation can stand for it."""
+def find_unusable_selector(taken: Iterable[Taken]) -> str | None:
+    """Return why no node selector of an allocation can stand for the devices; None when one can.
 
-    def __init__(self, slice: str, terms: int) -> None:
-        super().__init__(f"slice {slice}: node selector with {terms} terms, allowed one")
+    An allocation has one term, so that a slice with several can't be part of it; validation lets none pass.
+    """
+    for item in taken:
+        record = item.candidate.record
+        target = record.device if record.slice.per_device_node_selection else record.slice
+        if target.node_name is not None or record.device.binds_to_node:
+            return None
+        if target.node_selector is not None and len(target.node_selector.terms) > 1:
+            return f"slice {record.slice.name}: node selector with {len(target.node_selector.terms)} terms, allowed one"
+    return None
 
 
 def build_result(
@@ -39,9 +47,6 @@ def build_result(
         taken: The claim's devices in the order in which they were taken.
         chosen: The alternative that was chosen, by the place of the request.
         share_ids: Gives a new uid for each share.
-
-    Raises:
-        TermsError: A slice's node selector can't be part of an allocation.
     """
     plans = [group.alternatives[chosen(place)] for place, group in enumerate(claim.groups)]
     return AllocationResult(
@@ -110,8 +115,6 @@ def _build_node_selector(taken: Iterable[Taken], node_name: str) -> NodeSelector
         if target.node_name is not None or record.device.binds_to_node:
             return _select_node(node_name)
         terms = target.node_selector.terms if target.node_selector is not None else ()
-        if len(terms) > 1:
-            raise TermsError(record.slice.name, len(terms))
         for term in terms:
             _add_requirements(expressions, term.match_expressions)
             _add_requirements(fields, term.match_fields)

@@ -18,7 +18,7 @@ from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.lookahead import Lookahead
 from claimsmith.allocate.plan import PodPlan, RequestPlan, refuse_limit
 from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.results import TermsError, build_result
+from claimsmith.allocate.results import build_result, find_unusable_selector
 from claimsmith.allocate.screening import Screened
 from claimsmith.allocate.symmetry import Symmetry
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, ResourceClaim
@@ -232,21 +232,21 @@ class NodeSearch:
         return Pending(node=node, steps=engine.steps, warnings=self._warnings(engine))
 
     def _build(self, engine: Engine, share_ids: Callable[[], str]) -> Decision:
-        features, name = self.cluster.features, self.node.name
-        try:
-            results = tuple(
-                build_result(
-                    claim,
-                    engine.attempt.results[place],
-                    chosen=lambda request, place=place: engine.chosen.get((place, request), 0),  # type: ignore[misc]
-                    node_name=name,
-                    features=features,
-                    share_ids=share_ids,
-                )
-                for place, claim in enumerate(self.plan.claims)
+        features, name, taken = self.cluster.features, self.node.name, engine.attempt.results
+        unusable = next((text for items in taken if (text := find_unusable_selector(items))), None)
+        if unusable is not None:
+            return Refused(kind="node-selector", text=unusable, node=name, steps=engine.steps)
+        results = tuple(
+            build_result(
+                claim,
+                taken[place],
+                chosen=lambda request, place=place: engine.chosen.get((place, request), 0),  # type: ignore[misc]
+                node_name=name,
+                features=features,
+                share_ids=share_ids,
             )
-        except TermsError as error:
-            return Refused(kind="node-selector", text=str(error), node=name, steps=engine.steps)
+            for place, claim in enumerate(self.plan.claims)
+        )
         return Allocation(node=name, results=results, steps=engine.steps, warnings=self._warnings(engine))
 
     def _abort(self, fatal: Fatal, steps: int) -> Refused:
