@@ -8,6 +8,7 @@ import sys
 import pytest
 
 HEAVY = ("grpc", "ortools", "numpy", "pandas", "starlette", "uvicorn", "lightkube", "textual")
+TOO_MUCH_FOR_A_NODE = ("ortools", "numpy", "pandas", "starlette", "uvicorn", "rich", "typer", "textual")
 
 
 def find_loaded(*arguments: str) -> set[str]:
@@ -34,3 +35,13 @@ def test_help_does_not_load(package: str, help_packages: set[str]) -> None:
 @pytest.fixture(scope="module")
 def help_packages() -> set[str]:
     return find_loaded("-m", "claimsmith.cli.main", "--help")
+
+
+@pytest.mark.parametrize("package", TOO_MUCH_FOR_A_NODE)
+def test_agent_does_not_load(package: str, agent_packages: set[str]) -> None:
+    assert package not in agent_packages
+
+
+@pytest.fixture(scope="module")
+def agent_packages() -> set[str]:
+    return find_loaded("-c", "import claimsmith.daemons.agent")
