@@ -215,6 +215,18 @@ async def test_a_failed_extended_resource_pod_leaves_no_claim_behind() -> None:
     assert len(cluster.claims) == 1
 
 
+async def test_many_pods_that_share_a_claim_cost_one_status_write_each() -> None:
+    writes, names = Once("", lose), [f"p{number:02}" for number in range(40)]
+    async with bench(client=faulty(writes)) as cluster:
+        await one_gpu(cluster)
+        for name in names:
+            await cluster.add_pod(name, "c")
+        await cluster.until(lambda: all(cluster.node_of(name) for name in names))
+
+    assert sorted(cluster.users("c")) == names
+    assert writes.counts["claim status"] == 40
+
+
 async def test_a_claim_that_ties_a_pod_to_a_full_node_is_freed_and_allocated_elsewhere() -> None:
     async with bench() as cluster:
         await cluster.add_class()

@@ -144,6 +144,8 @@ class Scheduler:
                     await self._binder.free(item.pod, outcome.stale)
         except ApiError as error:
             log_event(_log, logging.INFO, "decision not written", pod=item.pod.ref, error=error)
+        except Exception:
+            _log.exception("decision not written pod=%s", item.pod.ref)
         finally:
             self._slots.release()
 
@@ -151,7 +153,7 @@ class Scheduler:
         pod = item.pod
         try:
             await self._binder.bind(pod, placed)
-        except ApiError:
+        except Exception:
             self.queue.retry(item)
             raise
         self.queue.remove(pod.ref)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from claimsmith.api.kinds import Kind
-from claimsmith.errors import ApiError, ClaimsmithError, GoneError
+from claimsmith.errors import ApiError, ClaimsmithError, GoneError, NotFoundError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeObject, ObjectList, WatchEvent
 from claimsmith.telemetry import get_logger, log_event
@@ -77,7 +77,8 @@ class Reflector(Generic[T]):
     """The objects of one kind, decoded, and handlers that hear of every change.
 
     An object that can't be decoded is logged, kept in `undecodable`, and counts as absent: one odd object must not stop
-    the others. A handler must be quick; one that raises is logged, and the others are still called.
+    the others. A handler must be quick; one that raises is logged, and the others are still called. A kind that the
+    server does not know, such as one of a later release, has no objects until the server knows it.
 
     Args:
         client: Where the objects come from.
@@ -151,6 +152,10 @@ class Reflector(Generic[T]):
                     self._backoff.failures = 1
                     continue
                 self.last_error = error
+            except NotFoundError as error:
+                self.last_error = error
+                log_event(_log, logging.INFO, "kind is not served", kind=self.kind.plural, error=error)
+                self._synced.set()
             except ApiError as error:
                 self.last_error = error
                 log_event(_log, logging.WARNING, "can't follow objects", kind=self.kind.plural, error=error)

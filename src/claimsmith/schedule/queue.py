@@ -180,12 +180,6 @@ class PodQueue:
         if item.place == "waiting":
             self._ready(item)
 
-    def resume(self, ref: PodRef) -> None:
-        """Try a waiting pod at once, without its backoff."""
-        item = self._items.get(ref)
-        if item is not None and item.place in ("waiting", "backoff"):
-            self._activate(item)
-
     def hear(self, change: Change) -> None:
         """Move the waiting pods that a change may help."""
         self._changes += 1

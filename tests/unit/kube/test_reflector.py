@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from claimsmith.api.kinds import POD
-from claimsmith.errors import FieldError, GoneError, UnreachableError
+from claimsmith.errors import FieldError, GoneError, NotFoundError, UnreachableError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import ObjectList, WatchEvent
 from claimsmith.kube.reflector import ObjectKey, Reflector
@@ -128,6 +128,16 @@ async def test_waiting_for_the_first_list_ends_with_an_empty_list() -> None:
     await asyncio.wait_for(run.reflector.wait_synced(), 1)
 
     assert len(run.reflector) == 0
+
+
+async def test_a_kind_that_the_server_does_not_know_has_no_objects_until_it_does() -> None:
+    run = Followed([NotFoundError("no such kind", status=404), listed(5, pod("a", 3))], [])
+    run.reflector.subscribe(lambda old, new: run.source.idle.set())
+    waited = asyncio.create_task(run.reflector.wait_synced())
+    await run.until_idle()
+
+    assert waited.done()
+    assert run.changes == [(None, "a@3")]
 
 
 async def test_a_handler_that_fails_does_not_stop_the_others() -> None:
