@@ -14,11 +14,7 @@ from tests.unit.embedded.asgi import CLAIMS, CLASSES, MERGE, NODES, PODS, SLICES
 COLLECTIONS = (PODS, CLAIMS, CLASSES, SLICES, NODES, "/api/v1/namespaces", "/api/v1/namespaces/default/events")
 PATCHES = (MERGE, STRATEGIC, "application/json-patch+json", "application/apply-patch+yaml")
 WORDS = st.sampled_from(
-    """metadata name namespace labels annotations finalizers ownerReferences uid kind apiVersion spec status containers
-    image ports containerPort protocol env value devices requests exactly firstAvailable deviceClassName selectors cel
-    expression driver pool taints tolerations key effect phase conditions type allocation results reservedFor
-    managedFields generateName $patch $retainKeys $setElementOrder/containers op path from add remove replace
-    /metadata /spec/containers/0 /metadata/labels delete merge""".split()
+    ["metadata", "name", "namespace", "labels", "annotations", "finalizers", "ownerReferences", "uid", "kind", "apiVersion", "spec", "status", "containers", "image", "ports", "containerPort", "protocol", "env", "value", "devices", "requests", "exactly", "firstAvailable", "deviceClassName", "selectors", "cel", "expression", "driver", "pool", "taints", "tolerations", "key", "effect", "phase", "conditions", "type", "allocation", "results", "reservedFor", "managedFields", "generateName", "$patch", "$retainKeys", "$setElementOrder/containers", "op", "path", "from", "add", "remove", "replace", "/metadata", "/spec/containers/0", "/metadata/labels", "delete", "merge"]
 )
 LEAVES = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | WORDS | st.text(max_size=9)
 VALUES = st.recursive(
@@ -28,8 +24,7 @@ VALUES = st.recursive(
 )
 QUERIES = st.dictionaries(
     st.sampled_from(
-        """labelSelector fieldSelector limit continue resourceVersion resourceVersionMatch dryRun fieldManager force
-        fieldValidation propagationPolicy gracePeriodSeconds includeObject container tailLines""".split()
+        ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch", "dryRun", "fieldManager", "force", "fieldValidation", "propagationPolicy", "gracePeriodSeconds", "includeObject", "container", "tailLines"]
     ),
     st.sampled_from(["", "0", "1", "true", "All", "Strict", "Exact", "a=b", "metadata.name=web", "!x", "nonsense,("]),
     max_size=3,

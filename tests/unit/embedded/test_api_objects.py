@@ -314,3 +314,26 @@ async def test_writers_without_a_name_cost_no_tracking(api: Api) -> None:
 
     assert "managedFields" not in created.json["metadata"]
     assert "managedFields" not in patched.json["metadata"]
+
+
+async def test_a_write_without_a_name_to_a_tracked_object_is_tracked_by_its_program(api: Api) -> None:
+    await api.post(PODS, pod(), fieldManager="creator")
+    reply = await api.patch(f"{PODS}/web", {"metadata": {"labels": {"a": "1"}}})
+
+    managers = [entry["manager"] for entry in reply.json["metadata"]["managedFields"]]
+    assert managers == ["creator", "tester"]
+
+
+async def test_what_the_server_filled_in_is_no_conflict(api: Api) -> None:
+    await api.post(CLAIMS, claim(), fieldManager="creator")
+    reply = await api.apply(f"{CLAIMS}/gpu", claim())
+
+    assert reply.status == 200
+
+
+async def test_the_owners_of_a_status_are_kept_apart(api: Api) -> None:
+    await api.post(PODS, pod(), fieldManager="creator")
+    reply = await api.patch(f"{PODS}/web/status", {"status": {"phase": "Running"}}, fieldManager="creator")
+
+    entries = reply.json["metadata"]["managedFields"]
+    assert [entry.get("subresource") for entry in entries] == [None, "status"]

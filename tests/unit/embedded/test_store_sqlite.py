@@ -24,7 +24,7 @@ class GatedJournal:
     """A journal that waits before it commits, and fails when told to."""
 
     def __init__(self) -> None:
-        self.gate = threading.Event()
+        self.gate, self.started = threading.Event(), threading.Event()
         self.batches: list[list[str]] = []
         self.failure: ConfigError | None = None
 
@@ -32,6 +32,7 @@ class GatedJournal:
         return SavedState(version=0, objects=())
 
     def commit(self, changes: Sequence[Change]) -> None:
+        self.started.set()
         self.gate.wait(5)
         if self.failure is not None:
             raise self.failure
@@ -39,6 +40,10 @@ class GatedJournal:
 
     def close(self) -> None:
         self.gate.set()
+
+    async def until_committing(self) -> None:
+        """Return once a commit has begun."""
+        await asyncio.to_thread(self.started.wait, 5)
 
 
 async def test_a_store_opened_again_has_the_same_objects(tmp_path: Path) -> None:
@@ -195,3 +200,41 @@ def test_a_folder_that_does_not_exist_is_one_clear_error(tmp_path: Path) -> None
 def test_a_file_that_is_a_folder_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read"):
         SqliteJournal(tmp_path)
+
+
+def test_a_state_file_is_written_ahead_of_itself(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "state.db")
+    journal.commit([Change(kind="/pods", namespace="a", name="b", version=1, body=b"{}")])
+    has_log = (tmp_path / "state.db-wal").stat().st_size > 0
+    journal.close()
+
+    assert has_log
+
+
+async def test_a_write_that_changes_nothing_waits_for_what_it_saw() -> None:
+    journal = GatedJournal()
+    async with make_store(journal=journal) as store:
+        creating = asyncio.create_task(store.create(PODS, pod()))
+        await journal.until_committing()
+        repeating = asyncio.create_task(store.update(PODS, pod()))
+        await asyncio.sleep(0)
+        early = repeating.done()
+        journal.gate.set()
+        await asyncio.gather(creating, repeating)
+
+    assert not early
+
+
+async def test_a_write_builds_on_the_latest_of_several_that_wait() -> None:
+    journal = GatedJournal()
+    async with make_store(journal=journal) as store:
+        creating = asyncio.create_task(store.create(PODS, pod()))
+        await journal.until_committing()
+        deleting = asyncio.create_task(store.delete(PODS, "default", "web"))
+        await asyncio.sleep(0)
+        journal.gate.set()
+        await creating
+        again = await store.create(PODS, pod())
+        await deleting
+
+    assert again.version == 3

@@ -156,3 +156,21 @@ async def test_closing_the_store_ends_its_watches() -> None:
 
 async def test_waiting_for_changes_ends_with_its_time() -> None:
     assert await make_store().watch(PODS, since=0).next_batch(0.001) == []
+
+
+async def test_a_watcher_of_a_node_sees_that_a_pod_has_left_it() -> None:
+    store = make_store()
+    await store.create(PODS, pod("a", node_name="node-1"))
+    watcher = store.watch(PODS, ON_NODE_1, since=1)
+    await bind(store, "a", "node-2")
+
+    assert await seen_by(watcher) == [("DELETED", "a")]
+
+
+async def test_a_watcher_from_a_version_to_come_sees_nothing_before_it() -> None:
+    store = make_store()
+    watcher = store.watch(PODS, since=1)
+    await store.create(PODS, pod("a"))
+    await store.create(PODS, pod("b"))
+
+    assert await seen_by(watcher) == [("ADDED", "b")]
