@@ -93,7 +93,7 @@ class Engine:
         find_candidates: The devices that a request may choose from.
         find_all: The devices that a request for all devices stands for.
         prepare_insight: Gives what makes a search clever; called when the first choice has failed.
-        constraint_fatal: A constraint that excludes one of all devices aborts the allocation, as upstream does.
+        like_upstream: A constraint that excludes one of all devices aborts the allocation.
     """
 
     plan: PodPlan
@@ -101,7 +101,7 @@ class Engine:
     find_candidates: Callable[[RequestPlan], Screened]
     find_all: Callable[[RequestPlan], Screened]
     limits: SearchLimits
-    constraint_fatal: bool
+    like_upstream: bool
     prepare_insight: Callable[[], Insight]
     steps: int = 0
     fatal: Fatal | None = None
@@ -166,7 +166,10 @@ class Engine:
         if self._failures >= self.limits.patience and self._is_hopeless(plan, position, start):
             return self._end(Outcome.FAILED, claim)
         if not plan.takes_all:
-            candidates = self.find_candidates(plan).candidates
+            screened = self.find_candidates(plan)
+            candidates = screened.candidates
+            if len(candidates) - start < count - position and not self._may_abort(plan, screened):
+                return self._end(Outcome.FAILED, claim)
         next = position if plan.takes_all else start
         self._frames.append(_Frame(claim, request, plan, position, candidates, next, memo=memo))
         return Outcome.PUSHED
@@ -215,7 +218,7 @@ class Engine:
         frame.next += 1
         if candidate.blocked or self.attempt.is_used(candidate, plan):
             return self._close(frame, Outcome.FAILED)
-        taken = self.attempt.take(candidate, plan, must=self.constraint_fatal)
+        taken = self.attempt.take(candidate, plan, must=self.like_upstream)
         if isinstance(taken, Fatal):
             return self._abort(taken)
         if taken is None:
@@ -267,6 +270,10 @@ class Engine:
         if position or self._failures < self.limits.patience:
             return None
         return (id(plan), self.attempt.count_results(plan.claim), self._get_insight().symmetry.state_key(plan.claim))
+
+    def _may_abort(self, plan: RequestPlan, screened: Screened) -> bool:
+        """Whether a look at the candidates may abort the allocation, as upstream does."""
+        return screened.poisoned or (self.like_upstream and bool(plan.derived))
 
     def _is_hopeless(self, plan: RequestPlan, position: int, start: int) -> bool:
         """Count ahead, less and less often as long as it finds nothing."""

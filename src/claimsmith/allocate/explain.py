@@ -150,7 +150,7 @@ class _NodeExplanation:
 
     def _explain_request(self, claim: ClaimRef, wanted: _Wanted, findings: list[DeviceFinding]) -> Iterator[Reason]:
         """Give one reason for each rule, with the devices that fell to it."""
-        name = str(wanted.plan.name)
+        name = wanted.plan.label
         by_pattern: dict[tuple[ReasonKind, str], list[DeviceFinding]] = defaultdict(list)
         for finding in findings:
             by_pattern[finding.kind, finding.pattern].append(finding)

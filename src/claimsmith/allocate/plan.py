@@ -46,6 +46,7 @@ class RequestPlan:
 
     Args:
         claim, request, alternative: Places in the pod's claims, the claim's requests and the request's alternatives.
+        label: The name as results have it: `request` or `request/subrequest`.
         takes_all: Allocation mode All; `count` is then not known before the node is.
         constraints: Places of the claim's constraints that bind its devices.
         derived: Expressions by the name of the derived attribute.
@@ -55,6 +56,7 @@ class RequestPlan:
     request: int
     alternative: int
     name: RequestName
+    label: str
     spec: SubRequest
     device_class: DeviceClass
     shape: RequestShape
@@ -196,6 +198,7 @@ class _Planner:
             request=index,
             alternative=alternative,
             name=name,
+            label=str(name),
             spec=spec,
             device_class=device_class,
             shape=self.intern(RequestShape.of(spec, device_class)),

@@ -61,7 +61,7 @@ def _build_device(taken: Taken, features: Features, share_ids: Callable[[], str]
     device, amounts = record.device, taken.candidate.plan.amounts if taken.candidate.plan is not None else {}
     shared, binding = taken.candidate.shareable, features.device_binding_and_status
     return DeviceResult(
-        request=str(plan.name),
+        request=plan.label,
         driver=record.id.driver,
         pool=record.id.pool,
         device=record.id.device,
@@ -81,14 +81,14 @@ def _build_config(claim: ClaimPlan, plans: list[RequestPlan]) -> tuple[Allocatio
         return ()
     names: dict[str, list[str]] = {}
     for plan in plans:
-        names.setdefault(plan.device_class.name, []).append(str(plan.name))
+        names.setdefault(plan.device_class.name, []).append(plan.label)
     classes = {plan.device_class.name: plan.device_class for plan in plans}
     configs = [
         AllocationConfig(source="FromClass", requests=tuple(names[name]), opaque=config.opaque)
         for name, device_class in classes.items()
         for config in device_class.config
     ]
-    known = {plan.name.request for plan in plans} | {str(plan.name) for plan in plans}
+    known = {plan.name.request for plan in plans} | {plan.label for plan in plans}
     configs += [
         AllocationConfig(source="FromClaim", requests=config.requests, opaque=config.opaque)
         for config in claim.claim.spec.config
@@ -100,7 +100,7 @@ def _build_config(claim: ClaimPlan, plans: list[RequestPlan]) -> tuple[Allocatio
 def _clear_requests(config: AllocationConfig, plans: list[RequestPlan]) -> AllocationConfig:
     """A configuration for every request of the claim names none."""
     requests = config.requests
-    if requests and all(plan.name.request in requests or str(plan.name) in requests for plan in plans):
+    if requests and all(plan.name.request in requests or plan.label in requests for plan in plans):
         return AllocationConfig(source=config.source, opaque=config.opaque)
     return config
 

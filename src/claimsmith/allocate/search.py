@@ -126,7 +126,7 @@ class NodeSearch:
             find_candidates=self.find_candidates,
             find_all=self.find_all,
             limits=self.limits,
-            constraint_fatal=self.cluster.like_upstream,
+            like_upstream=self.cluster.like_upstream,
             prepare_insight=lambda: self._prepare_insight(attempt),
         )
 
@@ -199,7 +199,7 @@ class NodeSearch:
         node_only = not self.cluster.like_upstream
         screen = self.cluster.screen
         for pool in self.view.pools:
-            where = f"claim {claim.ref}, request {plan.name}: asks for all devices, but pool {pool.id}"
+            where = f"claim {claim.ref}, request {plan.label}: asks for all devices, but pool {pool.id}"
             generation = f"generation {pool.generation}"
             if pool.incomplete:
                 text = f"{where} {generation}: {pool.found} of {pool.expected} slices"
@@ -215,7 +215,7 @@ class NodeSearch:
 
     def _refuse(self, kind: RefusedKind, text: str, plan: RequestPlan, *, node_only: bool) -> Refused:
         claim = self.plan.claims[plan.claim].claim
-        return Refused(kind=kind, text=text, node_only=node_only, claim=claim.ref, request=str(plan.name))
+        return Refused(kind=kind, text=text, node_only=node_only, claim=claim.ref, request=plan.label)
 
     def _conclude(self, engine: Engine, outcome: Outcome, share_ids: Callable[[], str]) -> Decision:
         node = self.node.name

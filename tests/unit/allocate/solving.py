@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from claimsmith.allocate.engine import SearchLimits
 from claimsmith.allocate.index import PreparedCluster
@@ -42,12 +42,17 @@ def problem(
     )
 
 
+def number_shares() -> Callable[[], str]:
+    """Return a source of uids that are all different, and the same in every run."""
+    numbers = itertools.count(1)
+    return lambda: f"00000000-0000-4000-8000-{next(numbers):012d}"
+
+
 def solve(asked: AllocationProblem, *, like_upstream: bool = False, budget_steps: int | None = 50_000) -> Decision:
     """Return the decision; an allocation is checked by the independent checker first."""
-    numbers = itertools.count(1)
     decision = allocate(
         asked,
-        share_ids=lambda: f"00000000-0000-4000-8000-{next(numbers):012d}",
+        share_ids=number_shares(),
         budget_steps=budget_steps,
         like_upstream=like_upstream,
     )
@@ -61,7 +66,7 @@ def solve_impatiently(asked: AllocationProblem) -> Decision:
         PreparedCluster.from_problem(asked),
         asked.claims,
         nodes=(asked.node,),
-        share_ids=itertools.count(1).__str__,
+        share_ids=number_shares(),
         limits=SearchLimits(patience=0),
     )
     decision = next(decisions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 from claimsmith.allocate.index import KNOWN_SHAPES_MAX, PreparedCluster
@@ -25,14 +24,14 @@ from claimsmith.testing.builders import (
     snapshot,
     taint,
     taint_rule,
-)
+)from tests.unit.allocate.solving import number_shares
 
 A, B = device("a"), device("b")
 
 
 def decide(cluster: PreparedCluster, *nodes: Node, wanted: ResourceClaim | None = None) -> list[Decision]:
-    shares = itertools.count(1).__str__
-    return list(allocate_on_nodes(cluster, (wanted or claim("c"),), nodes=nodes or (node(),), share_ids=shares))
+    wanted = wanted or claim("c")
+    return list(allocate_on_nodes(cluster, (wanted,), nodes=nodes or (node(),), share_ids=number_shares()))
 
 
 def first(decisions: list[Decision]) -> str | None:
