@@ -14,9 +14,67 @@ from tests.unit.embedded.asgi import CLAIMS, CLASSES, MERGE, NODES, PODS, SLICES
 COLLECTIONS = (PODS, CLAIMS, CLASSES, SLICES, NODES, "/api/v1/namespaces", "/api/v1/namespaces/default/events")
 PATCHES = (MERGE, STRATEGIC, "application/json-patch+json", "application/apply-patch+yaml")
 WORDS = st.sampled_from(
-    ["metadata", "name", "namespace", "labels", "annotations", "finalizers", "ownerReferences", "uid", "kind", "apiVersion", "spec", "status", "containers", "image", "ports", "containerPort", "protocol", "env", "value", "devices", "requests", "exactly", "firstAvailable", "deviceClassName", "selectors", "cel", "expression", "driver", "pool", "taints", "tolerations", "key", "effect", "phase", "conditions", "type", "allocation", "results", "reservedFor", "managedFields", "generateName", "$patch", "$retainKeys", "$setElementOrder/containers", "op", "path", "from", "add", "remove", "replace", "/metadata", "/spec/containers/0", "/metadata/labels", "delete", "merge"]
+    [
+        "metadata",
+        "name",
+        "namespace",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+        "uid",
+        "kind",
+        "apiVersion",
+        "spec",
+        "status",
+        "containers",
+        "image",
+        "ports",
+        "containerPort",
+        "protocol",
+        "env",
+        "value",
+        "devices",
+        "requests",
+        "exactly",
+        "firstAvailable",
+        "deviceClassName",
+        "selectors",
+        "cel",
+        "expression",
+        "driver",
+        "pool",
+        "taints",
+        "tolerations",
+        "key",
+        "effect",
+        "phase",
+        "conditions",
+        "type",
+        "allocation",
+        "results",
+        "reservedFor",
+        "managedFields",
+        "generateName",
+        "$patch",
+        "$retainKeys",
+        "$setElementOrder/containers",
+        "op",
+        "path",
+        "from",
+        "add",
+        "remove",
+        "replace",
+        "/metadata",
+        "/spec/containers/0",
+        "/metadata/labels",
+        "delete",
+        "merge",
+    ]
 )
-LEAVES = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | WORDS | st.text(max_size=9)
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | WORDS | st.text(max_size=9)
+)
 VALUES = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.text(max_size=5), inner, max_size=5),
@@ -24,7 +82,23 @@ VALUES = st.recursive(
 )
 QUERIES = st.dictionaries(
     st.sampled_from(
-        ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch", "dryRun", "fieldManager", "force", "fieldValidation", "propagationPolicy", "gracePeriodSeconds", "includeObject", "container", "tailLines"]
+        [
+            "labelSelector",
+            "fieldSelector",
+            "limit",
+            "continue",
+            "resourceVersion",
+            "resourceVersionMatch",
+            "dryRun",
+            "fieldManager",
+            "force",
+            "fieldValidation",
+            "propagationPolicy",
+            "gracePeriodSeconds",
+            "includeObject",
+            "container",
+            "tailLines",
+        ]
     ),
     st.sampled_from(["", "0", "1", "true", "All", "Strict", "Exact", "a=b", "metadata.name=web", "!x", "nonsense,("]),
     max_size=3,
@@ -53,7 +127,7 @@ def graft(base: Any, change: Any) -> Any:
     patch=st.sampled_from(PATCHES),
 )
 def test_no_request_is_a_fault_of_the_server(
-    method: str, target: str, body: Any, base: Any, query: dict[str, str], patch: str
+    method: str, target: str, body: Any, base: Any, query: dict[str, Any], patch: str
 ) -> None:
     async def ask() -> None:
         async with open_api() as api:
