@@ -24,7 +24,8 @@ from claimsmith.testing.builders import (
     snapshot,
     taint,
     taint_rule,
-)from tests.unit.allocate.solving import number_shares
+)
+from tests.unit.allocate.solving import number_shares
 
 A, B = device("a"), device("b")
 
