@@ -40,6 +40,9 @@ CACHE_SIZE: Final = 4096
 Purpose = Literal["selector", "derived-attribute", "part"]
 """What an expression is for: a selector gives a bool, a derived attribute a scalar or list, a part anything."""
 
+ESTIMATE_MARGIN: Final = 4
+"""How many times its estimate an evaluation may cost: upstream's estimates are no strict bounds."""
+
 _EVALUATIONS_BEFORE_COMPILING: Final = 8
 _ATTRIBUTE_TYPES: Final = (BOOL, INT, STRING, ANY, DYN, SEMVER)
 _TOO_DEEP: Final = "nested too deeply for the calling program's stack"
@@ -188,7 +191,8 @@ class Program:
         del prepared
         self._countdown -= 1
         if self._countdown <= 0:
-            compiled = compile_function(self._checked) if self.estimated_cost <= COST_LIMIT else None
+            is_cheap = self.estimated_cost * ESTIMATE_MARGIN <= COST_LIMIT
+            compiled = compile_function(self._checked) if is_cheap else None
             self._compiled = compiled or _fall_back
         return FALLBACK
 
