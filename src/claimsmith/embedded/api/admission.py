@@ -1,10 +1,12 @@
 """What has to hold before an object is stored: metadata, references and the rules of its kind.
 
-Source: admission plugins NamespaceLifecycle, ServiceAccount and Priority of k8s.io/kubernetes v1.37.2.
+Source: admission plugins NamespaceLifecycle, ServiceAccount and Priority of k8s.io/kubernetes v1.37.2;
+pkg/registry/resource/utils.go.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from claimsmith.api.kinds import NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT
@@ -16,6 +18,10 @@ from claimsmith.validate import FieldIssue, validate_create, validate_status_upd
 
 __all__ = ["Admission"]
 
+_Place = tuple[str, JsonObject]
+"""Path and content of a request or result."""
+
+_ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -55,6 +61,19 @@ class Admission:
             self._check_account(served, value)
             self._set_priority(served, value)
 
+    def _check_admin_access(self, served: ServedKind, value: JsonObject, places: Iterable[_Place]) -> None:
+        """Refuse access to devices in use unless the namespace may ask for it."""
+        path = next((found for found, item in places if item.get("adminAccess")), None)
+        if path is None:
+            return
+        namespace = self._store.find(self._namespaces, "", value["metadata"]["namespace"])
+        labels = {} if namespace is None else namespace.value["metadata"].get("labels") or {}
+        if labels.get(_ADMIN_LABEL) != "true":
+            rule = f"the `{_ADMIN_LABEL}: true` label on the containing namespace"
+            message = f"Forbidden: admin access to devices requires {rule}"
+            cause = ("FieldValueForbidden", message, f"{path}.adminAccess")
+            raise invalid(served.stored, value["metadata"].get("name", ""), [cause])
+
     def admit_new(self, served: ServedKind, value: JsonObject) -> None:
         """Refuse a new object that is not allowed.
 
@@ -62,6 +81,7 @@ class Admission:
             RequestError: 422, with every field at fault.
         """
         _refuse(served, value, validate_create(served.kind, value))
+        self._check_admin_access(served, value, _asked(served, value))
 
     def admit_change(self, served: ServedKind, old: Record, value: JsonObject, *, part: str) -> None:
         """Refuse a change that is not allowed.
@@ -79,6 +99,8 @@ class Admission:
             _refuse(served, value, validate_update(served.kind, old.value, value))
         elif part == "status":
             _refuse(served, value, validate_status_update(served.kind, old.value, value))
+            if not any(item.get("adminAccess") for _, item in _granted(served, old.value)):
+                self._check_admin_access(served, value, _granted(served, value))
 
     def _check_account(self, served: ServedKind, value: JsonObject) -> None:
         namespace, name = value["metadata"]["namespace"], value["spec"]["serviceAccountName"]
@@ -106,3 +128,22 @@ def _refuse(served: ServedKind, value: JsonObject, issues: tuple[FieldIssue, ...
     if issues:
         causes = [issue.cause for issue in issues]
         raise invalid(served.stored, value["metadata"].get("name", ""), causes)
+
+
+def _asked(served: ServedKind, value: JsonObject) -> Iterator[_Place]:
+    """Yield path and content of each request for devices."""
+    if served.kind.plural not in ("resourceclaims", "resourceclaimtemplates"):
+        return
+    spec = value.get("spec") or {}
+    if served.kind.plural == "resourceclaimtemplates":
+        spec = spec.get("spec") or {}
+    for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
+        yield f"spec.devices.requests[{index}]", request.get("exactly") or {}
+
+
+def _granted(served: ServedKind, value: JsonObject) -> Iterator[_Place]:
+    """Yield path and content of each allocated device."""
+    if served.kind.plural == "resourceclaims":
+        devices = ((value.get("status") or {}).get("allocation") or {}).get("devices") or {}
+        for index, result in enumerate(devices.get("results") or ()):
+            yield f"status.allocation.devices.results[{index}]", result

@@ -14,6 +14,7 @@ from claimsmith.embedded.api.defaults import carry_filled, drop_empty, fill_defa
 from claimsmith.embedded.api.managers import Owner, track_update
 from claimsmith.embedded.api.naming import generate_name
 from claimsmith.embedded.api.served import ServedKind, get_kind
+from claimsmith.embedded.api.strategies import prepare_change
 from claimsmith.embedded.store import Store
 from claimsmith.embedded.store_changes import WriteOptions, WritePart
 from claimsmith.embedded.store_faults import bad_request
@@ -163,6 +164,7 @@ class ObjectApi:
             return value
 
         def admit(old: Record, value: JsonObject) -> None:
+            prepare_change(served.kind.plural, old.value, value, part=request.part, now=now)
             if not applied:
                 _track(served, old, value, request, now)
             self.admission.admit_change(served, old, value, part=request.part)
