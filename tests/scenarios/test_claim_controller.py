@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from claimsmith.api.kinds import NODE, POD, RESOURCE_CLAIM
+from claimsmith.api.kinds import NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from claimsmith.kube.client import KubeClient
 from claimsmith.model.claim import FINALIZER
-from tests.scenarios.scheduling import DRIVER, Bench, api_server, bench
+from tests.scenarios.scheduling import DRIVER, Bench, api_server, bench, claim_spec, pod_object
+
+ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 
 
 async def start(cluster: Bench, *pods: str) -> None:
@@ -85,6 +87,21 @@ async def test_a_generated_claim_that_somebody_deleted_is_made_again() -> None:
 def recorded(cluster: Bench) -> dict[str, str | None]:
     found = cluster.pods.find("default", "p")
     return dict(found.claim_names) if found else {}
+
+
+async def test_a_claim_that_the_server_refuses_is_told_to_the_pod() -> None:
+    async with bench() as cluster:
+        await start(cluster)
+        spec = {"spec": claim_spec(adminAccess=True)}
+        await cluster.client.create(NAMESPACE, {"metadata": {"name": "admin", "labels": {ADMIN_ACCESS: "true"}}})
+        template = {"metadata": {"name": "admin", "namespace": "admin"}, "spec": spec}
+        await cluster.client.create(RESOURCE_CLAIM_TEMPLATE, template)
+        await cluster.client.patch(NAMESPACE, "admin", {"metadata": {"labels": {ADMIN_ACCESS: None}}})
+        pod = pod_object("p", (), "admin", {})
+        await cluster.client.create(POD, {**pod, "metadata": {"name": "p", "namespace": "admin"}})
+        await cluster.until(lambda: bool(cluster.messages("FailedResourceClaimCreation")))
+
+    assert "adminAccess" in cluster.messages("FailedResourceClaimCreation")[0]
 
 
 async def test_a_deleted_claim_waits_for_its_pods_and_then_goes() -> None:

@@ -20,7 +20,7 @@ from claimsmith.embedded.controllers.claim_plans import (
     is_pod_done,
     plan_upkeep,
 )
-from claimsmith.errors import NotFoundError
+from claimsmith.errors import ForbiddenError, InvalidObjectError, NotFoundError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kube.informers import Informers
@@ -184,7 +184,11 @@ class ClaimController:
             self._await_template(pod, entry, template_name)
             return None
         body = build_template_claim(pod, entry, template)
-        stored = await self._client.create(RESOURCE_CLAIM, body, namespace=pod.metadata.namespace)
+        try:
+            stored = await self._client.create(RESOURCE_CLAIM, body, namespace=pod.metadata.namespace)
+        except (ForbiddenError, InvalidObjectError) as error:
+            self._tell(pod, f"claim {entry.name!r} of the pod: {error}")
+            raise
         claim = parse_resource_claim(stored)
         if self._claims.find(*claim.ref) is None:
             self._made[pod.uid, entry.name] = claim
@@ -194,8 +198,10 @@ class ClaimController:
         """Make the claim as soon as the template is there, and tell people that it is not."""
         ref = ClaimRef(pod.metadata.namespace, template_name)
         self._awaiting[ref].add(pod.ref)
+        self._tell(pod, f"claim {entry.name!r} of the pod: claim template {ref} does not exist; create it")
+
+    def _tell(self, pod: Pod, text: str) -> None:
         about = ObjectReference(kind=POD, name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.uid)
-        text = f"claim {entry.name!r} of the pod: claim template {ref} does not exist; create it"
         self._recorder.record(about, "Warning", "FailedResourceClaimCreation", text)
 
     async def _keep_up(self, ref: ClaimRef) -> None:
