@@ -24,7 +24,7 @@ from claimsmith.embedded.store_changes import (
     plan_object,
     plan_update,
 )
-from claimsmith.embedded.store_faults import already_exists, conflict, internal_error, not_found
+from claimsmith.embedded.store_faults import already_exists, conflict, internal_error, not_found, unavailable
 from claimsmith.embedded.store_kinds import StoredKind
 from claimsmith.embedded.store_records import ADDED, DELETED, MODIFIED, JsonObject, Record, StoreEvent
 from claimsmith.embedded.store_select import EVERYTHING, Selection
@@ -107,6 +107,7 @@ class Store:
         self._version = self._visible_version = 0
         self._objects: dict[str, dict[ObjectKey, Record]] = {key: {} for key in self.kinds}
         self._pending: dict[tuple[str, ObjectKey], Record | None] = {}
+        self._closed = False
         self._batch: _Batch | None = None
         self._in_flight: _Batch | None = None
         self._committer: asyncio.Task[None] | None = None
@@ -126,6 +127,7 @@ class Store:
 
     async def close(self) -> None:
         """End all watches, wait for open writes and release the journal."""
+        self._closed = True
         self.end_all_watches()
         if self._committer is not None:
             await self._committer
@@ -341,6 +343,8 @@ class Store:
         record = event.record
         if dry_run:
             return record
+        if self._closed:
+            raise unavailable("the store is closed")
         record.value["metadata"]["resourceVersion"] = str(record.version)
         self._version = record.version
         if self._journal is None:

@@ -20,6 +20,7 @@ __all__ = [
     "internal_error",
     "invalid",
     "not_found",
+    "unavailable",
 ]
 
 Cause = tuple[str, str, str]
@@ -76,6 +77,11 @@ def expired(message: str) -> RequestError:
 def bad_request(message: str) -> RequestError:
     """Return the 400 for a request that can't be read."""
     return RequestError(400, "BadRequest", message)
+
+
+def unavailable(why: str) -> RequestError:
+    """Return the 503 of a server that is about to end."""
+    return RequestError(503, "ServiceUnavailable", why, details={"retryAfterSeconds": 1})
 
 
 def internal_error(message: str) -> RequestError:

@@ -238,3 +238,12 @@ async def test_a_write_builds_on_the_latest_of_several_that_wait() -> None:
         await deleting
 
     assert again.version == 3
+
+
+async def test_a_closed_store_acknowledges_nothing() -> None:
+    async with make_store() as store:
+        await store.create(PODS, pod("a"))
+
+    with pytest.raises(RequestError, match="the store is closed") as caught:
+        await store.create(PODS, pod("b"))
+    assert caught.value.status == 503

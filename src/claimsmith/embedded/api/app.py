@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Container
 from typing import Final
 
@@ -20,7 +21,7 @@ from claimsmith.embedded.api.http import (
 from claimsmith.embedded.api.openapi import find_openapi
 from claimsmith.embedded.api.routes import find_target
 from claimsmith.embedded.api.verbs import Verbs
-from claimsmith.embedded.store_faults import internal_error
+from claimsmith.embedded.store_faults import internal_error, unavailable
 from claimsmith.errors import RequestError
 from claimsmith.telemetry import get_logger
 
@@ -77,11 +78,12 @@ class ApiApp:
 
     def _check_client(self, request: Request) -> None:
         if self._closing:
-            raise RequestError(503, "ServiceUnavailable", "the server is ending", details={"retryAfterSeconds": 1})
+            raise unavailable("the server is ending")
         host = request.headers.get("host", "")
         if self._hosts and (_name_of(host) not in self._hosts or "origin" in request.headers):
             raise RequestError(403, "Forbidden", f"requests for host {host[:80]!r} or from web pages are not allowed")
-        if self._token and request.headers.get("authorization") != f"Bearer {self._token}":
+        sent = request.headers.get("authorization", "").encode()
+        if self._token and not hmac.compare_digest(sent, f"Bearer {self._token}".encode()):
             raise RequestError(401, "Unauthorized", "Unauthorized")
 
     async def _answer_other(self, request: Request) -> Answer:
