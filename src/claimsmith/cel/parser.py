@@ -137,9 +137,10 @@ class _Parser:
         return self.tokens[self.position]
 
     def take(self) -> Token:
-        """The next token, taken."""
+        """The next token, taken; the end can be taken again and again."""
         token = self.tokens[self.position]
-        self.position += 1
+        if token.kind != "end":
+            self.position += 1
         return token
 
     def refusal(self, token: Token, wanted: str) -> CelCompileError:

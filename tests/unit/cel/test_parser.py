@@ -83,6 +83,7 @@ def test_a_text_becomes_the_tree_of_the_grammar(text: str, tree: str) -> None:
         ("a ? b ? c : d : e", "put the inner condition in parentheses"),
         ("(1", "allowed an operator"),
         ("-!x", "put the inner sign in parentheses"),
+        ("device{", "found the end, allowed a field name"),
         ("9223372036854775808", "out of range"),
         ("18446744073709551616u", "out of range"),
         ("cel.bind(1, 2, true)", "cel.bind\\(\\) needs a name"),
