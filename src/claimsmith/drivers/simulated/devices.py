@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from claimsmith.drivers.simulated.models import GpuModel, find_gpu_model, list_gpu_models
@@ -52,6 +52,7 @@ class SimulatedDevice:
         uuid: What containers are given.
         fault: Why it has failed from the start; empty when it works.
         counters: Counter set of the card, on the first device of it.
+        pool: Pool that it is in; empty for the one that is named after the node.
     """
 
     device: Device
@@ -59,16 +60,17 @@ class SimulatedDevice:
     uuid: str
     fault: str = ""
     counters: tuple[CounterSet, ...] = ()
+    pool: str = ""
 
 
 def list_devices(documents: tuple[Settings, ...], *, node: str) -> tuple[SimulatedDevice, ...]:
     """Return the devices of all documents of one driver on a node, in their order.
 
     Raises:
-        InputError: A model, an amount or a raw device can't be used, or two devices have one name.
+        InputError: A model, an amount or a raw device can't be used, or two devices of a pool have one name.
     """
     found: list[SimulatedDevice] = []
-    names: dict[str, str] = {}
+    names: set[tuple[str, str]] = set()
     gpus, nics = 0, 0
     for settings in documents:
         for index, gpu in enumerate(settings.gpus):
@@ -103,15 +105,18 @@ class _Field:
         return found
 
 
-def _take_names(field: _Field, names: dict[str, str], devices: Iterator[SimulatedDevice]) -> Iterator[SimulatedDevice]:
-    """Yield devices, and refuse a second one of a name."""
+def _take_names(
+    field: _Field, names: set[tuple[str, str]], devices: Iterator[SimulatedDevice]
+) -> Iterator[SimulatedDevice]:
+    """Yield devices with their pool, and refuse a second one of a name in it."""
+    pool = field.settings.pool
     for item in devices:
         name = item.device.name
-        if name in names:
-            allowed = "each name once on a node"
+        if (pool, name) in names:
+            allowed = "each name once on a node" if not pool else f"each name once in pool {pool}"
             raise field.settings.refuse(field.path, f"a second {name}", allowed=allowed, hint="give it another name")
-        names[name] = field.path
-        yield item
+        names.add((pool, name))
+        yield replace(item, pool=pool) if pool else item
 
 
 def _names(prefix: str, given: str, count: int, first: int) -> Iterator[tuple[int, str]]:
@@ -216,8 +221,13 @@ class _Card:
     node: str
 
     @property
+    def home(self) -> tuple[str, ...]:
+        settings = self.field.settings
+        return (self.node, settings.driver, settings.pool) if settings.pool else (self.node, settings.driver)
+
+    @property
     def uuid(self) -> str:
-        return _make_uuid("GPU", self.node, self.field.settings.driver, self.name)
+        return _make_uuid("GPU", *self.home, self.name)
 
     @property
     def memory(self) -> Quantity:
@@ -255,7 +265,7 @@ class _Card:
     def partition(self, profile: Profile, start: int) -> SimulatedDevice:
         plain = profile.name.replace(".", "").replace("+", "-")
         name = f"{self.name}-mig-{plain}-{start}"
-        uid = _make_uuid("MIG", self.node, self.field.settings.driver, name)
+        uid = _make_uuid("MIG", *self.home, name)
         counts = {
             "memory": parse_quantity(f"{profile.memory_mib}Mi"),
             "multiprocessors": parse_quantity(str(profile.multiprocessors)),

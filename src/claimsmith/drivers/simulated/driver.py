@@ -25,6 +25,7 @@ from claimsmith.sdk import (
     Inventory,
     InventoryChanged,
     Mount,
+    Pool,
     PreparedDevice,
     PreparedDevices,
     PrepareRequest,
@@ -112,9 +113,15 @@ class SimulatedDriver(Driver):
             problem, self._problem = self._problem, None
             if problem is not None:
                 raise DriverError(f"driver {self.name}: the last good devices stay: {problem}") from problem
-            present = [item for item in self._devices if self._is_plugged(item)]
-            counters = tuple(found for item in self._devices for found in item.counters)
-            return Inventory.of(*(item.device for item in present), counter_sets=counters)
+            names = dict.fromkeys(item.pool for item in self._devices) or ("",)
+            return Inventory(pools=tuple(map(self._build_pool, names)))
+
+    def _build_pool(self, name: str) -> Pool:
+        members = [item for item in self._devices if item.pool == name]
+        present = tuple(item.device for item in members if self._is_plugged(item))
+        return Pool(
+            name=name, devices=present, counter_sets=tuple(found for item in members for found in item.counters)
+        )
 
     def _is_plugged(self, item: SimulatedDevice) -> bool:
         return self._condition.is_plugged(item.device.name, item.card)
@@ -209,9 +216,10 @@ class SimulatedDriver(Driver):
     def _find_health(self, item: SimulatedDevice) -> DeviceHealth:
         fault = self._condition.find_fault(item.device.name, item.card, item.fault)
         if fault is None:
-            return DeviceHealth(device=item.device.name, healthy=True)
+            return DeviceHealth(device=item.device.name, pool=item.pool, healthy=True)
         cause, message = fault
-        return DeviceHealth(device=item.device.name, healthy=False, cause=cause, message=message or f"failed: {cause}")
+        text = message or f"failed: {cause}"
+        return DeviceHealth(device=item.device.name, pool=item.pool, healthy=False, cause=cause, message=text)
 
     # --- what containers get ------------------------------------------------------------------------------------------
 
@@ -224,14 +232,15 @@ class SimulatedDriver(Driver):
         """
         with self._lock:
             self._advance()
-            known = {item.device.name: item for item in self._devices if self._is_plugged(item)}
+            node = self._context.node_name
+            known = {(item.pool or node, item.device.name): item for item in self._devices if self._is_plugged(item)}
         devices = tuple(self._prepare_one(device, known) for device in request.devices)
-        uuids = dict.fromkeys(known[device.id.device].uuid for device in request.devices)
+        uuids = dict.fromkeys(known[device.id.pool, device.id.device].uuid for device in request.devices)
         env = {"CLAIMSMITH_VISIBLE_DEVICES": ",".join(uuids)}
         return PreparedDevices(devices=devices, common=ContainerEdits(env=env, mounts=(LIBRARIES,)))
 
-    def _prepare_one(self, device: RequestedDevice, known: Mapping[str, SimulatedDevice]) -> PreparedDevice:
-        item = known.get(device.id.device)
+    def _prepare_one(self, device: RequestedDevice, known: Mapping[tuple[str, str], SimulatedDevice]) -> PreparedDevice:
+        item = known.get((device.id.pool, device.id.device))
         if item is None:
             raise DriverError(f"device {device.id}: found nothing, allowed a plugged device; plug it in again")
         fault = self._condition.find_fault(item.device.name, item.card, item.fault)
@@ -246,7 +255,8 @@ class SimulatedDriver(Driver):
 
 def _device_env(device: RequestedDevice, item: SimulatedDevice) -> dict[str, str]:
     """Return a variable for the device and one for each amount of a share, named after the device."""
-    plain = "".join(letter if letter.isalnum() else "_" for letter in item.device.name.upper())
+    name = f"{item.pool}_{item.device.name}" if item.pool else item.device.name
+    plain = "".join(letter if letter.isalnum() else "_" for letter in name.upper())
     prefix = f"CLAIMSMITH_{plain}"
     shares = {f"{prefix}_{name.upper()}": str(amount) for name, amount in device.consumed_capacity.items()}
     return {prefix: item.uuid, **shares}
@@ -254,7 +264,7 @@ def _device_env(device: RequestedDevice, item: SimulatedDevice) -> dict[str, str
 
 def _device_node(item: SimulatedDevice) -> DeviceNode:
     """Return a device file that every machine can make: it is /dev/null under another name."""
-    path = f"/dev/claimsmith/{item.device.name}"
+    path = f"/dev/claimsmith/{item.pool}/{item.device.name}" if item.pool else f"/dev/claimsmith/{item.device.name}"
     return DeviceNode(
         path=path, host_path="/dev/null", type="c", major=_NULL_MAJOR, minor=_NULL_MINOR, permissions="rw"
     )

@@ -124,6 +124,7 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     nodes: list[str] | None = None
     driver: str = DEFAULT_DRIVER
+    pool: str = ""
     gpus: list[Gpu] = []
     nics: list[Nic] = []
     devices: list[Any] = []
@@ -137,10 +138,12 @@ class Settings:
 
     Args:
         document: Where it stands, for messages and for its raw devices.
+        pool: Pool of its devices; empty for the one that is named after the node.
     """
 
     driver: str
     document: SettingsDocument
+    pool: str = ""
     gpus: tuple[Gpu, ...] = ()
     nics: tuple[Nic, ...] = ()
     script: tuple[Step, ...] = ()
@@ -174,6 +177,7 @@ def _read(document: SettingsDocument) -> Settings:
     settings = Settings(
         driver=content.driver,
         document=document,
+        pool=content.pool,
         gpus=tuple(content.gpus),
         nics=tuple(content.nics),
         script=tuple(content.script),
