@@ -36,12 +36,14 @@ class SeenPool:
 
 def find_pools(case: VerifyCase) -> dict[PoolId, SeenPool]:
     """Return the pools that the node sees; outdated ones are left out."""
-    readable = [item for item in case.slices if _is_readable(item, case.features)]
+    known = [item for item in case.slices if _is_known(item, case.features)]
     grouped: dict[PoolId, list[ResourceSlice]] = defaultdict(list)
-    for item in sorted(readable, key=lambda item: not item.node_name):
-        if slice_reaches(item, case.node) or (_is_stable(case.features) and item.shared_counters):
+    for item in sorted(known, key=lambda item: not item.node_name):
+        if _may_target(item, case.features) and (
+            slice_reaches(item, case.node) or (_is_stable(case.features) and item.shared_counters)
+        ):
             grouped[item.pool_id].append(item)
-    pools = (_see_pool(id, near, [s for s in readable if s.pool_id == id]) for id, near in grouped.items())
+    pools = (_see_pool(id, near, [s for s in known if s.pool_id == id]) for id, near in grouped.items())
     return {pool.id: pool for pool in pools if pool is not None}
 
 
@@ -60,10 +62,13 @@ def _is_stable(features: Features) -> bool:
     )
 
 
-def _is_readable(slice: ResourceSlice, features: Features) -> bool:
-    counted = slice.shared_counters and not _is_stable(features)
-    if not features.partitionable_devices and (slice.per_device_node_selection or counted):
-        return False
+def _may_target(slice: ResourceSlice, features: Features) -> bool:
+    """Tell whether the slice can be one of a node's; one that can't still counts for the pool's completeness."""
+    return features.partitionable_devices or not (slice.per_device_node_selection or slice.shared_counters)
+
+
+def _is_known(slice: ResourceSlice, features: Features) -> bool:
+    """Tell whether the slice counts at all."""
     grouped = any(use.compatibility_groups for device in slice.devices for use in device.consumes_counters)
     return features.compatibility_groups or not grouped
 

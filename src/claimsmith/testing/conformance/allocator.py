@@ -49,7 +49,9 @@ def decide(
 
 
 def judge_problem(record: Mapping[str, Any], name: str, *, like_upstream: bool) -> CaseOutcome:
-    """Judge a problem of one or several nodes; a known truth counts more than upstream's verdict.
+    """Judge a problem of one or several nodes.
+
+    A known truth counts more than upstream's verdict, unless exactly upstream's is asked for.
 
     Raises:
         InputError: The record is not understood.
@@ -65,7 +67,8 @@ def judge_problem(record: Mapping[str, Any], name: str, *, like_upstream: bool) 
     steps = 0
     for node, answer in zip(problem.nodes, answers, strict=True):
         expected = Expectation.parse(answer, ordered=ordered)
-        if truth is not None and expected.verdict != truth:
+        known_better = expected.verdict == "timeout" or not like_upstream
+        if truth is not None and expected.verdict != truth and known_better:
             expected = Expectation(verdict=str(truth))
         found, used = _judge_node(problem, node, expected, like_upstream=like_upstream)
         differences += [f"{node.name}: {text}" for text in found]

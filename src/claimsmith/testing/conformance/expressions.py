@@ -88,11 +88,12 @@ def _judge_evaluation(
 
 
 def _evaluate(program: Program, device: CelDevice, purpose: Purpose) -> tuple[str, object]:
+    """Return verdict and value in the words of the recordings, which leave out empty lists."""
     try:
         if purpose == "derived-attribute":
             attribute = program.evaluate_attribute(device)
             listed = list(attribute.value) if isinstance(attribute.value, tuple) else attribute.value
-            return "value", {attribute.kind: listed}
+            return "value", {} if listed == [] else {attribute.kind: listed}
         return ("true" if program.evaluate(device) else "false"), ""
     except CelRuntimeError as error:
         return "runtime-error", error
