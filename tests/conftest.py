@@ -1,4 +1,4 @@
-"""What every test run shares: strictness about skips and the Hypothesis profiles."""
+"""What every test run shares: strictness about skips, the Hypothesis profiles and the option for case files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.cases.plugin import pytest_addoption, pytest_terminal_summary
 from tests.strictness import pytest_make_collect_report, pytest_runtest_makereport
 
-__all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
+__all__ = [
+    "pytest_addoption",
+    "pytest_make_collect_report",
+    "pytest_runtest_makereport",
+    "pytest_terminal_summary",
+]
 
 # No deadline: two processes share two cores, and a slow example says nothing about the code.
 settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -38,7 +38,15 @@ from claimsmith.sdk.driver import (
     WatchesInventory,
 )
 from claimsmith.sdk.opaque import decode_opaque
-from claimsmith.sdk.pci import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, find_pcie_root, parse_pci_address
+from claimsmith.sdk.pci import (
+    NUMA_NODE,
+    PCI_BUS_ID,
+    PCIE_ROOT,
+    PciIds,
+    find_pcie_root,
+    parse_pci_address,
+    parse_pci_ids,
+)
 from claimsmith.sdk.registry import create_drivers
 from claimsmith.sdk.settings import SETTINGS_API_VERSION, SettingsDocument, find_named_nodes, read_settings
 from claimsmith.sdk.strict import parse_strictly
@@ -76,6 +84,7 @@ __all__ = [
     "NodeSelector",
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
+    "PciIds",
     "Pool",
     "PrepareRequest",
     "PreparedDevice",
@@ -93,6 +102,7 @@ __all__ = [
     "find_pcie_root",
     "parse_device_file",
     "parse_pci_address",
+    "parse_pci_ids",
     "parse_pool",
     "parse_quantity",
     "parse_strictly",

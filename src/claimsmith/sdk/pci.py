@@ -8,11 +8,19 @@ Source: k8s.io/dynamic-resource-allocation v0.37.2 deviceattribute (pciBusID, pc
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from claimsmith.errors import FieldError
 
-__all__ = ["NUMA_NODE", "PCIE_ROOT", "PCI_BUS_ID", "find_pcie_root", "parse_pci_address"]
+__all__ = [
+    "NUMA_NODE",
+    "PCIE_ROOT",
+    "PCI_BUS_ID",
+    "PciIds",
+    "find_pcie_root",
+    "parse_pci_address",
+    "parse_pci_ids",
+]
 
 PCI_BUS_ID: Final = "resource.kubernetes.io/pciBusID"
 """Attribute: address of the device, `0000:3b:00.0`."""
@@ -24,6 +32,14 @@ NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
 _ADDRESS: Final = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])")
 _ROOT: Final = re.compile(r"(?:^|/)devices/(pci[0-9a-f]{4,8}:[0-9a-f]{2})(?:/|$)")
 _SLOT_MAX: Final = 0x1F
+_IDS_MAX: Final = 0xFFFFFFFF
+
+
+class PciIds(NamedTuple):
+    """Who made a device and which one it is, each as four lower-case hex digits."""
+
+    vendor: str
+    device: str
 
 
 def parse_pci_address(text: str) -> str:
@@ -41,6 +57,23 @@ def parse_pci_address(text: str) -> str:
         raise FieldError("PCI address", text, allowed=allowed, hint="correct the address")
     domain, bus, slot, function = match.groups()
     return f"{int(domain or '0', 16):04x}:{int(bus, 16):02x}:{int(slot, 16):02x}.{function}"
+
+
+def parse_pci_ids(number: int) -> PciIds:
+    """Return vendor and device of a combined id as management libraries give it, such as 0x20B510DE.
+
+    Args:
+        number: The device in the high 16 bits, the vendor in the low ones.
+
+    Raises:
+        FieldError: It has more than 32 bits.
+
+    Source: pciDeviceId of nvmlPciInfo_t; the configuration header of the PCI Local Bus Specification.
+    """
+    if not 0 <= number <= _IDS_MAX:
+        allowed = "32 bits: the device above the vendor, such as 0x20b510de"
+        raise FieldError("PCI ids", number, allowed=allowed, hint="correct the number")
+    return PciIds(vendor=f"{number & 0xFFFF:04x}", device=f"{number >> 16:04x}")
 
 
 def find_pcie_root(link: str) -> str | None:

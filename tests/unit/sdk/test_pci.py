@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from claimsmith.errors import FieldError
-from claimsmith.sdk.pci import find_pcie_root, parse_pci_address
+from claimsmith.sdk.pci import PciIds, find_pcie_root, parse_pci_address, parse_pci_ids
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,17 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 )
 def test_the_root_complex_stands_in_the_path(link: str, root: str | None) -> None:
     assert find_pcie_root(link) == root
+
+
+def test_a_combined_id_has_the_device_above_the_vendor() -> None:
+    assert parse_pci_ids(0x20B510DE) == PciIds(vendor="10de", device="20b5")
+
+
+def test_an_id_keeps_its_leading_zeros() -> None:
+    assert parse_pci_ids(0x000100A2) == PciIds(vendor="00a2", device="0001")
+
+
+@pytest.mark.parametrize("number", [-1, 0x1_0000_0000])
+def test_a_combined_id_of_more_than_32_bits_is_refused(number: int) -> None:
+    with pytest.raises(FieldError, match="PCI ids"):
+        parse_pci_ids(number)

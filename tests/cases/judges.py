@@ -1,0 +1,60 @@
+"""Which judge a case is for, and which cases none can judge yet."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from claimsmith.errors import ClaimsmithError
+from tests.cases.allocation import judge_allocation
+from tests.cases.casefile import CaseFile, list_cases, read_case
+from tests.cases.expressions import judge_expressions
+from tests.cases.publishing import judge_publishing
+from tests.cases.tables import judge_device_files, judge_normalising
+
+Judge = Callable[[CaseFile], Awaitable[list[str]]]
+
+JUDGES: Final[Mapping[str, Judge]] = {
+    "allocate": judge_allocation,
+    "cel": judge_expressions,
+    "cli": judge_device_files,
+    "normalise": judge_normalising,
+    "publish": judge_publishing,
+}
+
+
+def find_obstacle(case: CaseFile) -> str:
+    """Return why a case can't be judged yet; empty when it can."""
+    return "" if case.kind in JUDGES else f"no judge for kind {case.kind}"
+
+
+async def judge(path: Path) -> list[str]:
+    """Return what differs from the right result of a case; none when all is right."""
+    try:
+        case = read_case(path)
+        return await JUDGES[case.kind](case)
+    except ClaimsmithError as error:
+        return [f"not understood: {error}"]
+
+
+def sort_cases(folder: Path) -> tuple[list[Path], dict[str, str]]:
+    """Return the files that can be judged, and the names of the others with the reason.
+
+    A file that is no case counts among the first: it must fail.
+    """
+    judged, others = [], {}
+    for path in list_cases(folder):
+        obstacle = _find_obstacle(path)
+        if obstacle:
+            others[path.stem] = obstacle
+        else:
+            judged.append(path)
+    return judged, others
+
+
+def _find_obstacle(path: Path) -> str:
+    try:
+        return find_obstacle(read_case(path))
+    except ClaimsmithError:
+        return ""
