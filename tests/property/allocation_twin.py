@@ -14,7 +14,6 @@ from itertools import combinations
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.model.claim import DeviceConstraint, DeviceRequest, ResourceClaim, SubRequest
 from claimsmith.model.device import Capacity, Device, DeviceAttribute
-from claimsmith.model.pool import CounterSet
 
 __all__ = ["Chosen", "find_first"]
 
@@ -120,28 +119,45 @@ def _held(problem: AllocationProblem) -> list[tuple[str, bool, dict[str, int]]]:
 
 
 def _is_free(problem: AllocationProblem, chosen: Sequence[Chosen]) -> bool:
+    """Whether no device is had twice; administrators mind only what their own claim has."""
     dedicated = {name for name, share, _ in _held(problem) if not share}
-    uses = Counter(item.device.name for item in chosen if not item.device.allow_multiple_allocations)
-    return all(item.device.name not in dedicated for item in chosen) and all(count == 1 for count in uses.values())
+    used: set[str] = set()
+    used_by_claim: set[tuple[int, str]] = set()
+    for item in chosen:
+        name = item.device.name
+        if item.spec.admin_access:
+            if (item.claim, name) in used_by_claim:
+                return False
+        elif name in dedicated or name in used:
+            return False
+        if not item.device.allow_multiple_allocations:
+            used.add(name)
+            used_by_claim.add((item.claim, name))
+    return True
 
 
 def _fits_counters(problem: AllocationProblem, chosen: Sequence[Chosen]) -> bool:
-    sets: dict[str, CounterSet] = {found.name: found for item in problem.slices for found in item.shared_counters}
-    left = {(name, counter): amount.nanos for name, found in sets.items() for counter, amount in found.counters.items()}
-    names = {name for name, _, _ in _held(problem)} | {item.device.name for item in chosen}
-    wanted = {item.device.name for item in chosen if item.device.consumes_counters}
-    for device in _devices(problem):
-        if device.name in names:
-            for consumption in device.consumes_counters:
-                for counter, amount in consumption.counters.items():
-                    left[consumption.counter_set, counter] -= amount.nanos
+    """Whether the counters suffice: a share takes them once, a device that two claims look at takes them twice."""
+    left = {
+        (found.name, counter): amount.nanos
+        for item in problem.slices
+        for found in item.shared_counters
+        for counter, amount in found.counters.items()
+    }
     held = {name for name, _, _ in _held(problem)}
-    return not (wanted - _shared(problem, held)) or all(amount >= 0 for amount in left.values())
-
-
-def _shared(problem: AllocationProblem, held: set[str]) -> set[str]:
-    """Devices whose counters are charged already, because somebody has a share of them."""
-    return {device.name for device in _devices(problem) if device.allow_multiple_allocations and device.name in held}
+    charged = [device for device in _devices(problem) if device.name in held]
+    shared = {device.name for device in charged if device.allow_multiple_allocations}
+    new = []
+    for item in chosen:
+        if item.device.name not in shared:
+            new.append(item.device)
+        if item.device.allow_multiple_allocations:
+            shared.add(item.device.name)
+    for device in (*charged, *new):
+        for consumption in device.consumes_counters:
+            for counter, amount in consumption.counters.items():
+                left[consumption.counter_set, counter] -= amount.nanos
+    return not any(device.consumes_counters for device in new) or all(amount >= 0 for amount in left.values())
 
 
 def _amount(capacity: Capacity, name: str, spec: SubRequest) -> int:
@@ -165,7 +181,7 @@ def _fits_capacity(problem: AllocationProblem, chosen: Sequence[Chosen]) -> bool
     for item in chosen:
         if not _fits_alone(item.device, item.spec):
             return False
-        for name, capacity in item.device.capacity.items():
+        for name, capacity in item.device.capacity.items() if item.device.allow_multiple_allocations else ():
             used[item.device.name, name] += _amount(capacity, name, item.spec)
     totals = {
         (device.name, name): capacity.value.nanos

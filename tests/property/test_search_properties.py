@@ -96,7 +96,8 @@ def specs(draw: st.DrawFn, name: str = "") -> SubRequest:
 def requests(draw: st.DrawFn, name: str) -> DeviceRequest:
     if draw(st.sampled_from([False, False, True])):
         return alternatives(name, draw(specs("first")), draw(specs("second")))
-    return replace(request(name), exactly=draw(specs()))
+    admin = draw(st.sampled_from([None, None, None, None, True]))
+    return replace(request(name), exactly=replace(draw(specs()), admin_access=admin))
 
 
 @st.composite

@@ -108,7 +108,6 @@ class Engine:
     chosen: dict[tuple[int, int], int] = field(default_factory=dict)
     _frames: list[_Frame] = field(default_factory=list)
     _failures: int = 0
-    _outcome_claim: int = 0
     _stride: int = 0
     _next_count: int = 0
     _insight: Insight | None = None
@@ -151,7 +150,7 @@ class Engine:
                 candidates = self.find_all(plan).candidates
                 count = len(candidates)
                 if not count:
-                    return self._end(Outcome.FAILED, claim)
+                    return Outcome.FAILED
             else:
                 candidates, count = (), plan.count
             if position >= count:
@@ -159,17 +158,17 @@ class Engine:
                 continue
             break
         if count - position > ALLOCATION_RESULTS_MAX - self.attempt.count_results(claim):
-            return self._end(Outcome.TOO_MANY, claim)
+            return Outcome.TOO_MANY
         memo = self._remember(plan, position)
         if memo is not None and memo in self._memo:
-            return self._end(self._memo[memo], claim)
+            return self._memo[memo]
         if self._failures >= self.limits.patience and self._is_hopeless(plan, position, start):
-            return self._end(Outcome.FAILED, claim)
+            return Outcome.FAILED
         if not plan.takes_all:
             screened = self.find_candidates(plan)
             candidates = screened.candidates
             if len(candidates) - start < count - position and not self._may_abort(plan, screened):
-                return self._end(Outcome.FAILED, claim)
+                return Outcome.FAILED
         next = position if plan.takes_all else start
         self._frames.append(_Frame(claim, request, plan, position, candidates, next, memo=memo))
         return Outcome.PUSHED
@@ -227,9 +226,10 @@ class Engine:
         return self._enter(frame.claim, frame.request, plan, frame.position + 1, 0)
 
     def _resume(self, frame: _Frame, outcome: Outcome) -> Outcome:
-        """Take back the frame's choice after what came behind it has failed."""
-        if outcome is Outcome.TOO_MANY and self._outcome_claim > frame.claim:
-            outcome = Outcome.FAILED
+        """Take back the frame's choice after what came behind it has failed.
+
+        A later claim never fails for wanting too many: its smallest alternatives fit, which was checked before.
+        """
         if frame.plan is None:
             if outcome is Outcome.FAILED:
                 frame.all_too_many = False
@@ -255,10 +255,6 @@ class Engine:
         self._frames.pop()
         if frame.memo is not None:
             self._memo[frame.memo] = outcome
-        return self._end(outcome, frame.claim)
-
-    def _end(self, outcome: Outcome, claim: int) -> Outcome:
-        self._outcome_claim = claim
         return outcome
 
     def _abort(self, fatal: Fatal) -> Outcome:
