@@ -17,13 +17,13 @@ from claimsmith.model.names import ClaimRef, DeviceId
 __all__ = [
     "Allocation",
     "Decision",
+    "DecisionWarning",
     "Pending",
     "Reason",
     "ReasonKind",
     "Refused",
     "RefusedKind",
     "Undecided",
-    "DecisionWarning",
 ]
 
 ReasonKind = Literal[
