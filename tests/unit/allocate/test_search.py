@@ -325,6 +325,22 @@ def test_admin_access_ignores_who_holds_the_device() -> None:
     assert decision.results[0].results[0].admin_access is True
 
 
+def test_an_administrator_may_have_a_device_that_another_claim_of_the_pod_gets() -> None:
+    decision = ask(slice_(A), claim("c"), claim("d", request("r", admin_access=True)))
+
+    assert devices(decision) == [["a"], ["a"]]
+
+
+def test_an_administrator_cant_have_a_device_of_the_same_claim() -> None:
+    assert isinstance(ask(slice_(A), claim("c", request("r"), request("s", admin_access=True))), Pending)
+
+
+def test_a_device_that_an_administrator_got_is_not_given_to_a_later_claim() -> None:
+    decision = ask(slice_(A), claim("c", request("r", admin_access=True)), claim("d"))
+
+    assert isinstance(decision, Pending)
+
+
 def test_groups_that_dont_meet_keep_devices_apart() -> None:
     counters = slice_(name="counters", slice_count=2, shared_counters=(counter_set("card", {"u": 4}),))
     parts = slice_(
