@@ -28,9 +28,8 @@ from claimsmith.telemetry import get_logger, log_event
 __all__ = ["PluginHandler", "PluginInfo", "PluginWatcher"]
 
 _log = get_logger("embedded.kubelet")
-_INFO_TIMEOUT_S: Final = 20.0
-_NOTIFY_TIMEOUT_S: Final = 20.0
-"""Longer than a real kubelet's 1 s and 5 s: plugins of a hundred nodes may share one process with everything else."""
+_CALL_TIMEOUT_S: Final = 60.0
+"""Longer than a real kubelet's 1 s and 5 s: plugins of a hundred nodes may share one busy process with all else."""
 _PASSES_MAX: Final = 16
 """Longest pause between two tries to register one plugin, in passes over the folder."""
 
@@ -113,7 +112,7 @@ class PluginWatcher:
 
     async def _register(self, socket: Path) -> PluginInfo:
         async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-            answer = await _call(channel, GET_INFO, messages.InfoRequest(), _INFO_TIMEOUT_S)
+            answer = await _call(channel, GET_INFO, messages.InfoRequest())
             info = PluginInfo(
                 type=answer.type,
                 name=answer.name,
@@ -124,10 +123,10 @@ class PluginWatcher:
                 await self._hand_over(info)
             except PluginRefusedError as error:
                 status = messages.RegistrationStatus(plugin_registered=False, error=f"RegisterPlugin error -- {error}")
-                await _call(channel, NOTIFY, status, _NOTIFY_TIMEOUT_S)
+                await _call(channel, NOTIFY, status)
                 raise
             try:
-                await _call(channel, NOTIFY, messages.RegistrationStatus(plugin_registered=True), _NOTIFY_TIMEOUT_S)
+                await _call(channel, NOTIFY, messages.RegistrationStatus(plugin_registered=True))
             except PluginRefusedError:
                 await self._handlers[info.type].deregister(info)
                 raise
@@ -144,14 +143,14 @@ class PluginWatcher:
         await handler.register(info)
 
 
-async def _call(channel: grpc.aio.Channel, method: Method[Any, Any], message: Any, timeout_s: float) -> Any:
+async def _call(channel: grpc.aio.Channel, method: Method[Any, Any], message: Any) -> Any:
     rpc = channel.unary_unary(
         method.path,
         request_serializer=method.request.SerializeToString,
         response_deserializer=method.response.FromString,
     )
     try:
-        return await rpc(message, timeout=timeout_s)
+        return await rpc(message, timeout=_CALL_TIMEOUT_S)
     except grpc.aio.AioRpcError as error:
         raise PluginRefusedError(f"{method.name} failed: {error.code().name}: {error.details()}") from error
 
