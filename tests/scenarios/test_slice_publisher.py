@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pytest
@@ -188,7 +188,7 @@ class BrokenWatch(CountingClient):
         self.errors = list(errors)
         self.broken = asyncio.Event()
 
-    async def watch(self, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
+    async def watch(self, kind: Kind, **options: Any) -> AsyncGenerator[WatchEvent, None]:
         if self.errors:
             error = self.errors.pop(0)
             await delete_all(self)
@@ -216,7 +216,7 @@ class GatedWatch(CountingClient):
         super().__init__(client)
         self.gate = asyncio.Event()
 
-    async def watch(self, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
+    async def watch(self, kind: Kind, **options: Any) -> AsyncGenerator[WatchEvent, None]:
         await self.gate.wait()
         async for event in super().watch(kind, **options):
             yield event
