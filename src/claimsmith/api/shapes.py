@@ -82,7 +82,7 @@ class WireField:
     attribute: str
     shape: Shape
     required: bool = False
-    default: str | int | None = None
+    default: str | int | Mapping[str, Any] | None = None
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
     patch_strategy: str = ""

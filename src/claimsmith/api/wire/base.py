@@ -73,7 +73,7 @@ def mapped(kind: str) -> Meta:
     return Meta(extra_json_schema={"x-kubernetes-map-type": kind})
 
 
-def defaulted(value: str | int) -> Meta:
+def defaulted(value: str | int | dict[str, Any]) -> Meta:
     """Return the marker of the value that the API server puts in when the field is absent."""
     return Meta(extra_json_schema={"default": value})
 

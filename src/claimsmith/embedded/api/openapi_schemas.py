@@ -116,5 +116,5 @@ class _Builder:
         return dict(_SCALARS[shape.form])
 
 
-def _default_of(default: str | int) -> Any:
+def _default_of(default: str | int | Mapping[str, Any]) -> Any:
     return json.loads(default) if isinstance(default, str) and default.startswith('"') else default
