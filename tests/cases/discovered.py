@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast, get_args
 
+from claimsmith.daemons.agent import DriverState
 from claimsmith.errors import FieldError
 from claimsmith.model.device import AttributeKind, Device, DeviceAttribute
 from claimsmith.model.pool import ResourceSlice
-from claimsmith.publish.content import PublishProblem
 from tests.cases.casefile import check_fields
 
 
@@ -31,17 +31,18 @@ def _attribute(value: Mapping[str, Any]) -> DeviceAttribute:
     return DeviceAttribute(kind=cast(AttributeKind, kind), value=content)
 
 
-def judge_discovered(
-    expected: Mapping[str, Any], slices: Iterable[ResourceSlice], problems: Iterable[PublishProblem]
-) -> Iterator[str]:
-    """Yield what differs; that the slices are there says that the API server took them."""
+def judge_discovered(expected: Mapping[str, Any], slices: Iterable[ResourceSlice], state: DriverState) -> Iterator[str]:
+    """Yield what differs; that the slices are there says that the API server took them.
+
+    Whatever a device lacks of what its driver reported must be told by the agent.
+    """
     stored = tuple(slices)
     devices = {device.name: device for item in stored for device in item.devices}
     rest = dict(expected)
     if (count := rest.pop("slices")) != len(stored):
         yield f"{len(stored)} slices, right is {count}"
     if (names := rest.pop("devices")) != list(devices):
-        yield f"devices {list(devices)}, right is {names}; {'; '.join(map(str, problems))}"
+        yield f"devices {list(devices)}, right is {names}; {'; '.join(state.errors)}"
     if rest.pop("accepted-by-apiserver") is not bool(stored):
         yield "the API server has no slice"
     for name, wanted in rest.items():
@@ -49,6 +50,8 @@ def judge_discovered(
         if name not in devices:
             yield f"{name} is not published"
             continue
+        if not any(f"/{name}: " in text for text in state.adjusted):
+            yield f"{name}: nothing is told of its changes"
         for rule, right in wanted.items():
             yield from (f"{name}: {text}" for text in _RULES[rule](devices[name], right))
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from claimsmith.daemons.agent import Agent, AgentOptions
 from claimsmith.errors import FieldError
 from claimsmith.kube.backoff import Backoff
+from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.inventory import Inventory, Pool
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.publish.publisher import SlicePublisher
 from claimsmith.testing import builders as b
 from tests.cases.casefile import CaseFile, check_fields
 from tests.cases.discovered import judge_discovered, parse_discovered
+from tests.cases.paper_driver import PaperDriver
 from tests.scenarios.published_node import api_server, list_slices
 
 DRIVER: Final = "gpu.example.test"
@@ -28,9 +33,7 @@ async def judge_publishing(case: CaseFile) -> list[str]:
     """
     if "discovered" in case.content:
         case.check_fields("discovered")
-        inventory = Inventory.of(*map(parse_discovered, case.content["discovered"]))
-        async with published(inventory) as (publisher, read):
-            return list(judge_discovered(case.content["expect"], await read(), publisher.problems))
+        return await _judge_discovered(case)
     case.check_fields("generate", "then")
     return await _judge_generated(case)
 
@@ -56,6 +59,20 @@ async def published(
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+async def _judge_discovered(case: CaseFile) -> list[str]:
+    """Let the agent of a node publish what a driver reports."""
+    driver = PaperDriver(DRIVER, map(parse_discovered, case.content["discovered"]))
+    with tempfile.TemporaryDirectory(prefix="cs-") as folder:
+        paths = NodePaths.compact(Path(folder))
+        paths.make()
+        async with api_server(b.NODE) as client:
+            options = AgentOptions(boot_id="boot")
+            async with Agent([driver], node_name=b.NODE, client=client, paths=paths, options=options) as agent:
+                async with asyncio.timeout(20):
+                    await agent.wait_published()
+                return list(judge_discovered(case.content["expect"], await list_slices(client), agent.states()[0]))
 
 
 async def _judge_generated(case: CaseFile) -> list[str]:

@@ -16,6 +16,7 @@ from claimsmith.api.kinds import RESOURCE_CLAIM, RESOURCE_SLICE
 from claimsmith.api.resource import encode_resource_claim
 from claimsmith.daemons.agent import Agent, AgentOptions
 from claimsmith.daemons.agent_driver import LoopOptions
+from claimsmith.daemons.agent_names import LabelledDriver
 from claimsmith.errors import ConfigError, DriverError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
@@ -184,6 +185,37 @@ async def test_a_driver_that_is_not_ready_at_first_is_asked_again(
 
         await wait_for(client, shows("gpu-0"))
         assert len(errors) == 1
+
+
+async def test_a_device_whose_name_is_no_label_is_published_as_one_and_works(
+    client: KubeClient, paths: NodePaths
+) -> None:
+    driver = Bench("gpu-0", "GPU_1")
+    async with agent(driver, client=client, paths=paths) as running:
+        await running.wait_published()
+        shown = await list_slices(client)
+        await asyncio.to_thread(driver.say, "GPU_1", healthy=False)
+
+        await wait_for(client, tainted("gpu-1"))
+        assert shows("gpu-0", "gpu-1")(shown)
+
+
+def test_a_driver_prepares_under_its_own_names_and_answers_under_the_published_ones() -> None:
+    asked: list[str] = []
+
+    class Odd(Quiet):
+        device = b.device("GPU_1")
+
+        def prepare(self, request: PrepareRequest) -> PreparedDevices:
+            asked.extend(device.id.device for device in request.devices)
+            return super().prepare(request)
+
+    driver = LabelledDriver(Odd())
+    driver.discover()
+    answer = driver.prepare(b.prepare_request("gpu-1", "gpu-0"))
+
+    assert asked == ["GPU_1", "gpu-0"]
+    assert [item.device.id.device for item in answer.devices] == ["gpu-1", "gpu-0"]
 
 
 class CrashingWatch(Bench):

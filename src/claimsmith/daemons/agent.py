@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from claimsmith.api.kinds import RESOURCE_CLAIM
 from claimsmith.api.resource import parse_resource_claim
 from claimsmith.daemons.agent_driver import DriverLoop, LoopOptions
+from claimsmith.daemons.agent_names import LabelledDriver
 from claimsmith.errors import ApiError, ClaimsmithError, ConfigError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
@@ -53,12 +54,14 @@ class DriverState:
         errors: One sentence for each thing that keeps devices from being published or listed.
         devices: Number of devices that the API server shows.
         prepared: Number of claims that are prepared.
+        adjusted: One sentence for each part of a device that is published in another form, or not at all.
     """
 
     driver: str
     errors: tuple[str, ...]
     devices: int
     prepared: int
+    adjusted: tuple[str, ...] = ()
 
 
 class ApiClaims:
@@ -129,8 +132,9 @@ class Agent:
         for driver in drivers:
             if driver.name in self._parts:
                 raise ConfigError(f"agent: found two drivers named {driver.name}, allowed one; remove the second")
+            labelled = LabelledDriver(driver)
             plugin = NodePlugin(
-                driver,
+                labelled,
                 paths=paths,
                 node_name=node_name,
                 claims=claims,
@@ -140,7 +144,7 @@ class Agent:
             )
             publisher = SlicePublisher(client, driver=driver.name, node=node_name)
             self._parts[driver.name] = _Part(
-                driver, plugin, publisher, claims=claims, node=node_name, options=chosen.loop
+                labelled, plugin, publisher, claims=claims, node=node_name, options=chosen.loop
             )
         self._stack = AsyncExitStack()
 
@@ -180,7 +184,7 @@ class _Part:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: LabelledDriver,
         plugin: NodePlugin,
         publisher: SlicePublisher,
         *,
@@ -201,12 +205,15 @@ class _Part:
 
     def state(self) -> DriverState:
         """Return how the driver fares."""
-        troubles = (self.loop.last_error, self.publisher.last_error, *self.publisher.problems)
+        adjusted = [problem for problem in self.publisher.problems if problem.published]
+        absent = [problem for problem in self.publisher.problems if not problem.published]
+        troubles = (self.loop.last_error, self.publisher.last_error, *absent)
         return DriverState(
             driver=self.driver.name,
             errors=tuple(str(trouble) for trouble in troubles if trouble is not None),
             devices=sum(len(item.devices) for item in self.publisher.published()),
             prepared=len(self.plugin.prepared()),
+            adjusted=tuple(map(str, adjusted)),
         )
 
     async def _find_held(self, devices: frozenset[DeviceId]) -> frozenset[DeviceId]:

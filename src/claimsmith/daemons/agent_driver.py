@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from claimsmith.daemons.agent_names import LabelledDriver
 from claimsmith.daemons.agent_watch import DriverWatches
 from claimsmith.errors import ClaimsmithError, DriverError
 from claimsmith.kube.backoff import Backoff
@@ -18,7 +19,6 @@ from claimsmith.model.names import DeviceId
 from claimsmith.publish.content import DeviceNotes
 from claimsmith.publish.health import HealthPolicy, HealthTaints
 from claimsmith.publish.publisher import SlicePublisher
-from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["DriverLoop", "FindHeld", "LoopOptions"]
@@ -60,7 +60,7 @@ class DriverLoop:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: LabelledDriver,
         *,
         node: str,
         publisher: SlicePublisher,
@@ -78,7 +78,7 @@ class DriverLoop:
         self._due_s = 0.0
         self._wake = asyncio.Event()
         self._backoff = Backoff(initial_s=0.5)
-        self._watches = DriverWatches(driver, on_health=self._on_health, on_change=self._on_change)
+        self._watches = DriverWatches(driver.inner, on_health=self._on_health, on_change=self._on_change)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -168,7 +168,7 @@ class DriverLoop:
         now_s = time.monotonic()
         before = self._taints.taints(now_s)
         for health in devices:
-            self._taints.note(health, now_s)
+            self._taints.note(self._driver.translate(health), now_s)
         after = self._taints.taints(now_s)
         for device in sorted(after.keys() - before.keys()):
             log_event(_log, logging.WARNING, "Device unhealthy", device=device, cause=after[device][0].value)

@@ -1,6 +1,7 @@
 """What each pool of a driver has to hold: the inventory, with taints for health, and with what claims still hold.
 
-A device that the API server would refuse is left out with a problem that says what to fix; the others are published.
+Attributes that the API server would refuse are made to fit. A device that it would refuse all the same is left out,
+with a problem that says what to fix; the others are published.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from claimsmith.model.device import CounterConsumption, Device, DeviceTaint
 from claimsmith.model.inventory import Inventory, Pool
 from claimsmith.model.names import DeviceId, PoolId
 from claimsmith.model.pool import CounterSet, ResourceSlice
+from claimsmith.publish.fitting import fit_device
 from claimsmith.publish.limits import find_counter_set_fault, find_device_fault
 
 __all__ = ["NOT_LISTED_TAINT", "DeviceNotes", "PoolContent", "PublishProblem", "plan_content"]
@@ -37,15 +39,17 @@ class DeviceNotes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishProblem:
-    """Something of the inventory that is not published.
+    """Something of the inventory that is not published, or in another form.
 
     Args:
         subject: `driver/pool/device`, or `driver/pool` when it is about the pool.
         text: What was found, what is allowed, and what to do.
+        published: True when the subject is published all the same, but for what the text says.
     """
 
     subject: str
     text: str
+    published: bool = False
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.text}"
@@ -132,6 +136,9 @@ class _Planner:
     def _problem(self, text: str, device: str = "") -> PublishProblem:
         return PublishProblem(subject=f"{self.id}/{device}" if device else str(self.id), text=text)
 
+    def _adjusted(self, text: str, device: str) -> PublishProblem:
+        return replace(self._problem(text, device), published=True)
+
     def _usable_sets(self, problems: list[PublishProblem]) -> Iterator[tuple[str, CounterSet]]:
         """Yield the counter sets that can be published, by name."""
         seen: set[str] = set()
@@ -152,15 +159,17 @@ class _Planner:
         # What the API server holds just so, it has accepted: most devices need no look at the rules.
         held = {item.name: item for part in self.published if part.per_device_node_selection is per_device
                 for item in part.devices}  # fmt: skip
-        for device in self.pool.devices:
-            fault = None
+        for reported in self.pool.devices:
+            device, changes, fault = reported, tuple[str, ...](), None
             if held.get(device.name) != device:
+                device, changes = fit_device(self.id.driver, device)
                 fault = find_device_fault(device, per_device_nodes=per_device)
             fault = fault or _counter_fault(device, sets)
             if fault is None and device.name in seen:
                 fault = "found two devices of this name, allowed one in a pool; rename the second"
             if fault is None:
                 seen.add(device.name)
+                problems.extend(self._adjusted(text, device.name) for text in changes)
                 yield device
             else:
                 problems.append(self._problem(fault, device.name))

@@ -28,6 +28,7 @@ _GATHER_S: Final = 0.02
 _SEEN_TIMEOUT_S: Final = 1.5
 _QUIET_S: Final = 30.0
 _REPAIRS_AT_ONCE: Final = 6
+_TOLD: Final = {False: (logging.ERROR, "Not published"), True: (logging.WARNING, "Published in another form")}
 
 _log = get_logger("publish")
 
@@ -73,7 +74,7 @@ class SlicePublisher:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.problems: tuple[PublishProblem, ...] = ()
-        """What of the inventory is not published, as of the last plan."""
+        """What of the inventory is not published, or in another form, as of the last plan."""
         self._client, self._clock = client, clock
         self._owner = SliceOwner(driver=driver, node=node)
         self._backoff = backoff or Backoff(initial_s=0.2)
@@ -212,7 +213,8 @@ class SlicePublisher:
         """Log problems that are new."""
         for problem in plan.problems:
             if problem not in self.problems:
-                log_event(_log, logging.ERROR, "Not published", what=problem.subject, reason=problem.text)
+                level, title = _TOLD[problem.published]
+                log_event(_log, level, title, what=problem.subject, reason=problem.text)
         self.problems = plan.problems
 
     async def _read_node(self) -> bool:

@@ -301,8 +301,8 @@ def test_a_server_that_drops_a_field_gets_no_second_update() -> None:
     [
         (b.device("GPU_0"), "GPU_0", "RFC 1123 label"),
         (b.device("gpu-0"), "gpu-0", "two devices of this name"),
-        (b.device("x", attributes={"model": "m" * 65}), "x", "64 bytes"),
-        (b.device("x", attributes={f"a{index}": 1 for index in range(33)}), "x", "must not exceed 32"),
+        (b.device("x", taints=[b.taint("no key")]), "x", "name part"),
+        (b.device("x", capacity={f"c{index}": 1 for index in range(33)}), "x", "must not exceed 32"),
         (b.device("x", counters=[b.consumes("nowhere", {"u": 1})]), "x", "counter set 'nowhere'"),
     ],
 )
@@ -314,6 +314,20 @@ def test_a_device_that_the_api_refuses_is_named_and_the_others_are_published(
     assert device_names(plan.creates) == ["gpu-0", "gpu-2"]
     assert [problem.subject for problem in plan.problems] == [f"{b.DRIVER}/{b.NODE}/{subject}"]
     assert words in plan.problems[0].text
+
+
+def test_a_device_with_an_unfit_attribute_is_published_in_another_form_and_that_is_told() -> None:
+    store = StoredSlices()
+    odd = b.device("gpu-0", attributes={"model": "m" * 65, "rail": "red"})
+
+    plan = published(Inventory.of(odd), store=store)
+
+    (made,) = plan.creates[0].devices
+    assert made.attributes == b.device(attributes={"model": "m" * 64, "rail": "red"}).attributes
+    assert [(item.subject, item.text, item.published) for item in plan.problems] == [
+        (f"{b.DRIVER}/{b.NODE}/gpu-0", "attribute model: cut to 64 bytes", True)
+    ]
+    assert plan_slices(OWNER, Inventory.of(odd), store.items).writes == 0
 
 
 def test_a_counter_set_that_the_api_refuses_takes_its_devices_along() -> None:
