@@ -22,6 +22,7 @@ from claimsmith.cel import (
     lib_semver,
     lib_strings,
     lib_time,
+    lib_url,
     operators,
 )  # fmt: skip
 from claimsmith.cel.declarations import Function, Registry
@@ -124,6 +125,7 @@ def _functions(has_includes: bool) -> Mapping[str, Function]:
         conversions.FUNCTIONS,
         lib_time.FUNCTIONS,
         lib_net.FUNCTIONS,
+        lib_url.FUNCTIONS,
         lib_regex.FUNCTIONS,
         lib_lists.KUBERNETES_FUNCTIONS,
         lib_optional.FUNCTIONS,

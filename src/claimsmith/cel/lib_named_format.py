@@ -12,7 +12,7 @@ from datetime import date
 from typing import Final
 
 from claimsmith.cel.declarations import Function, function, method, overload
-from claimsmith.cel.lib_net import is_url
+from claimsmith.cel.lib_url import is_url
 from claimsmith.cel.types import NAMED_FORMAT, STRING, list_of, optional_of
 from claimsmith.cel.values import NONE, NamedFormat, Optional
 
@@ -25,7 +25,7 @@ _UUID: Final = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _DATE_TIME: Final = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
 _UUID_SIZE: Final = 72
 _DATE_TIME_SIZE: Final = 71

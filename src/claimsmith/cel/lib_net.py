@@ -1,19 +1,17 @@
-"""IP addresses, networks and URLs.
+"""IP addresses and networks.
 
-Source: pkg/cel/library/ip.go, cidr.go and urls.go in k8s.io/apiserver v0.37.2; net/netip and net/url of Go.
+Source: pkg/cel/library/ip.go and cidr.go in k8s.io/apiserver v0.37.2; net/netip of Go.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address, ip_interface
 from typing import Final
-from urllib.parse import quote, unquote_to_bytes
 
 from claimsmith.cel.declarations import Function, function, method, overload
-from claimsmith.cel.types import BOOL, CIDR, INT, IP, STRING, URL, list_of, map_of
-from claimsmith.cel.values import CelFault, Cidr, Ip, Url
+from claimsmith.cel.types import BOOL, CIDR, INT, IP, STRING
+from claimsmith.cel.values import CelFault, Cidr, Ip
 
 _PREFIX_LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
 _MAX_IP_TEXT: Final = 64
@@ -112,106 +110,6 @@ def masked(network: Cidr) -> Cidr:
     return Cidr(ip_interface((network.interface.network.network_address, network.interface.network.prefixlen)))
 
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(.*)", re.DOTALL)
-_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_HOST_REFUSED: Final = re.compile(r"[\s<>\"^`{}|\\#?/@]")
-_PORT: Final = re.compile(r"(?::[0-9]*)?")
-_USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
-_PATH_SAFE: Final = "/-_.~!$&'()*+,;=:@[]"
-
-
-@lru_cache(maxsize=512)
-def parse_url(text: str) -> Url:
-    """`url(text)`: an absolute URL, or an absolute path.
-
-    Raises:
-        CelFault: The text is no such URL. Source: url.ParseRequestURI.
-    """
-    error = CelFault(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
-    if not text or _CONTROL.search(text):
-        raise error
-    match = _SCHEME.fullmatch(text)
-    scheme, rest = (match.group(1).lower(), match.group(2)) if match else ("", text)
-    if not rest.startswith("/"):
-        if not scheme:
-            raise error
-        return _opaque(text, scheme, rest)
-    rest, _, _fragment = rest.partition("#")
-    rest, _, query = rest.partition("?")
-    host = ""
-    if rest.startswith("//") and (scheme or not rest.startswith("///")):
-        authority, slash, path = rest[2:].partition("/")
-        host, rest = _parse_host(authority, error), slash + path
-    if _PERCENT.search(rest):
-        raise error
-    hostname, port = _split_port(host)
-    return Url(
-        text, scheme, host, hostname, port, _escape_path(rest),
-        _parse_query(query),
-    )  # fmt: skip
-
-
-def _opaque(text: str, scheme: str, rest: str) -> Url:
-    """A URL such as mailto:a@b, whose part behind the scheme is not split; its query is."""
-    _, _, query = rest.partition("#")[0].partition("?")
-    return Url(text, scheme, "", "", "", "", _parse_query(query))
-
-
-def _parse_query(query: str) -> dict[str, tuple[str, ...]]:
-    """Return the values of a query by key; pairs that can't be read are left out. Source: url.ParseQuery."""
-    values: dict[str, tuple[str, ...]] = {}
-    for pair in query.split("&"):
-        if not pair or ";" in pair or _PERCENT.search(pair):
-            continue
-        key, _, value = pair.replace("+", " ").partition("=")
-        key, value = _unescape(key), _unescape(value)
-        values[key] = (*values.get(key, ()), value)
-    return values
-
-
-def _unescape(part: str) -> str:
-    return unquote_to_bytes(part).decode(errors="replace")
-
-
-def _parse_host(authority: str, error: CelFault) -> str:
-    userinfo, at, host = authority.rpartition("@")
-    if at and not _USERINFO.fullmatch(userinfo):
-        raise error
-    if host.startswith("["):
-        inner, bracket, port = host.partition("]")
-        if not bracket or not _PORT.fullmatch(port) or not inner[1:]:
-            raise error
-        return host
-    name, colon, port = host.rpartition(":")
-    if colon and not port.isdigit() and port:
-        raise error
-    if _HOST_REFUSED.search(name if colon else host) or _PERCENT.search(host):
-        raise error
-    return unquote_to_bytes(host).decode(errors="replace")
-
-
-def _split_port(host: str) -> tuple[str, str]:
-    """Return host name and port, without brackets."""
-    if host.startswith("["):
-        inner, _, port = host[1:].partition("]")
-        return inner, port.removeprefix(":")
-    name, colon, port = host.rpartition(":")
-    return (name, port) if colon else (host, "")
-
-
-def _escape_path(path: str) -> str:
-    """Return the path as Go escapes it: as written when that is a valid form."""
-    if all(character.isascii() and (character.isalnum() or character in _PATH_SAFE + "%") for character in path):
-        return path
-    return quote(unquote_to_bytes(path), safe="/-_.~$&+,:;=@!'()*")
-
-
-def is_url(text: str) -> bool:
-    """`isURL(text)`."""
-    return _succeeds(parse_url, text)
-
-
 def _succeeds(parse: object, text: str) -> bool:
     assert callable(parse)
     try:
@@ -253,21 +151,5 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         "prefixLength", method("cidr_prefix_length", (CIDR,), INT, lambda value: value.interface.network.prefixlen)
     ),
     function("masked", method("cidr_masked", (CIDR,), CIDR, masked)),
-    function("url", overload("string_to_url", (STRING,), URL, parse_url)),
-    function("isURL", overload("is_url_string", (STRING,), BOOL, is_url)),
-    function("getScheme", method("url_get_scheme", (URL,), STRING, lambda value: value.scheme)),
-    function("getHost", method("url_get_host", (URL,), STRING, lambda value: value.host)),
-    function("getHostname", method("url_get_hostname", (URL,), STRING, lambda value: value.hostname)),
-    function("getPort", method("url_get_port", (URL,), STRING, lambda value: value.port)),
-    function("getEscapedPath", method("url_get_escaped_path", (URL,), STRING, lambda value: value.escaped_path)),
-    function(
-        "getQuery",
-        method(
-            "url_get_query",
-            (URL,),
-            map_of(STRING, list_of(STRING)),
-            lambda value: {key: list(values) for key, values in value.query.items()},
-        ),
-    ),
 )
-"""Functions of addresses, networks and URLs."""
+"""Functions of addresses and networks."""

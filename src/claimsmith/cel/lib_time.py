@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -21,7 +22,7 @@ _UNIT_NANOS: Final = {
 }  # fmt: skip
 _DURATION_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _TIMESTAMP: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:(Z)|([+-])([0-9]{2}):([0-9]{2}))"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:(Z)|([+-])([0-9]{2}):([0-9]{2}))"
 )
 _OFFSET: Final = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -57,11 +58,11 @@ def parse_duration(text: str) -> Duration:
 
 
 def format_duration(value: Duration) -> str:
-    """Return a duration in seconds, such as `5400s` or `0.5s`."""
-    sign, nanos = ("-", -value.nanos) if value.nanos < 0 else ("", value.nanos)
-    seconds, rest = divmod(nanos, _NANOS)
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{sign}{seconds}{fraction}s"
+    """Return a duration in seconds, such as `5400s` or `0.5s`, as precise as a double."""
+    seconds, rest = divmod(abs(value.nanos), _NANOS)
+    as_double = float(seconds) + float(rest) / 1e9
+    written = format(Decimal(repr(as_double)), "f").removesuffix(".0")
+    return f"{'-' if value.nanos < 0 else ''}{written}s"
 
 
 def parse_timestamp(text: str) -> Timestamp:
