@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from claimsmith.cli.exits import Exit
+from claimsmith.cli.exits import Exit, tell
+from claimsmith.cli.options import LikeUpstream, ManifestPaths, OnlyNode, Output
 from claimsmith.cli.output import Format, print_table, print_value
 
 if TYPE_CHECKING:
@@ -16,13 +17,21 @@ __all__ = ["allocate", "decide_offline", "decision_value"]
 
 
 def allocate(
-    files: Annotated[list[str], typer.Option("-f", "--files", help="Manifests: files, folders, or - for stdin.")],
-    target: Annotated[str, typer.Argument(help="Only this: pod/NAME or claim/NAME. Default: all that waits.")] = "",
-    node: Annotated[str, typer.Option(help="Look at this node alone.")] = "",
-    like_upstream: Annotated[bool, typer.Option("--like-upstream", help="Choose exactly as upstream does.")] = False,
-    output: Annotated[Format, typer.Option("-o", "--output", help="How to print the decisions.")] = Format.TABLE,
+    files: ManifestPaths,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="Only pod/NAME or claim/NAME. Default: all that waits.")
+    ] = "",
+    node: OnlyNode = "",
+    like_upstream: LikeUpstream = False,
+    output: Output = Format.TABLE,
 ) -> None:
-    """Decide which pods and claims in the files get which devices; exit 1 if one does not fit."""
+    """Decide which pods and claims in the files get which devices.
+
+    Nothing is changed and no cluster is needed: nodes, ResourceSlices (or simulated devices), DeviceClasses, claims
+    and pods come from the files. Exit code 1 says that something does not fit.
+
+    Example: claimsmith allocate -f cluster.yaml -f pod.yaml pod/train
+    """
     decisions = decide_offline(files, target, node=node, like_upstream=like_upstream)
     if output is Format.TABLE:
         rows = [(d.target, d.node or "-", _devices(d), d.message) for d in decisions]
@@ -42,7 +51,7 @@ def decide_offline(
 
     cluster = OfflineCluster(read_manifests(files), node=node, like_upstream=like_upstream)
     for sentence in cluster.left_out:
-        typer.echo(f"claimsmith: {sentence}", err=True)
+        tell(sentence)
     return list(cluster.decide(target))
 
 

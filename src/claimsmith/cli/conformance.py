@@ -8,17 +8,20 @@ from typing import Annotated
 import typer
 
 from claimsmith.cli.exits import Exit
+from claimsmith.cli.options import LikeUpstream
 
 __all__ = ["conformance"]
 
 
 def conformance(
-    files: Annotated[list[Path], typer.Argument(help="Recorded cases as JSON lines, gzip'd or not.")],
-    like_upstream: Annotated[
-        bool, typer.Option("--like-upstream", help="Ask for exactly upstream's devices, also where it is wrong.")
-    ] = False,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Recorded cases: JSON lines, gzip'd or not.")],
+    like_upstream: LikeUpstream = False,
 ) -> None:
-    """Compare our answers with recorded upstream answers; exit 1 if any differ."""
+    """Compare our answers with recorded upstream answers.
+
+    The names of the differing cases come first, then the slowest case, then `N agree, M differ`. Exit code 1 says that
+    some differ.
+    """
     from claimsmith.testing.conformance import run_file
 
     reports = [run_file(path, like_upstream=like_upstream) for path in files]

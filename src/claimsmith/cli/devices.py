@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from claimsmith.cli.exits import tell
+from claimsmith.cli.options import ManifestPaths, Output
 from claimsmith.cli.output import Format, print_table, print_value
 
 if TYPE_CHECKING:
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["devices"]
 
 
-def devices(
-    files: Annotated[list[str], typer.Option("-f", "--files", help="Manifests: files, folders, or - for stdin.")],
-    output: Annotated[Format, typer.Option("-o", "--output", help="How to print the devices.")] = Format.TABLE,
-) -> None:
-    """List the devices that the files publish, with their holders and taints."""
+def devices(files: ManifestPaths, output: Output = Format.TABLE) -> None:
+    """List the devices that the files publish, with their holders and taints.
+
+    Example: claimsmith devices -f cluster.yaml
+    """
     from claimsmith.cli.inputs import read_manifests
     from claimsmith.daemons.offline import OfflineCluster
 
     cluster = OfflineCluster(read_manifests(files))
     for sentence in cluster.left_out:
-        typer.echo(f"claimsmith: {sentence}", err=True)
+        tell(sentence)
     values = list(_list_devices(cluster.snapshot))
     if output is not Format.TABLE:
         print_value({"devices": values}, output)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from enum import IntEnum
+from typing import Final
 
-from claimsmith.errors import ApiError, ClaimsmithError
+from claimsmith.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ClaimsmithError,
+    ForbiddenError,
+    InvalidObjectError,
+    NotFoundError,
+)
 
-__all__ = ["Exit", "exit_for"]
+__all__ = ["Exit", "exit_for", "tell"]
+
+_AUTHORS: Final = (AlreadyExistsError, ForbiddenError, InvalidObjectError, NotFoundError)
+"""Answers of an API server after which trying again can't help."""
 
 
 class Exit(IntEnum):
@@ -25,18 +35,44 @@ class Exit(IntEnum):
 def exit_for(error: BaseException) -> Exit:
     """Print one line about the error to stderr and return the exit code.
 
-    A traceback is shown for our own bugs only, and for the others when CLAIMSMITH_TRACEBACK=1 is set.
+    Of several errors, the first that somebody can act upon is told; the others mostly follow from it. A traceback is
+    shown for our own bugs only, and for the others when CLAIMSMITH_TRACEBACK=1 is set.
     """
     causes = _flatten(error)
-    known = [cause for cause in causes if isinstance(cause, ClaimsmithError)]
-    if os.environ.get("CLAIMSMITH_TRACEBACK") == "1" or len(known) < len(causes):
+    known = [cause for cause in causes if isinstance(cause, ClaimsmithError) or _is_refusal(cause)]
+    is_bug = len(known) < len(causes)
+    if is_bug or os.environ.get("CLAIMSMITH_TRACEBACK") == "1":
+        import traceback
+
         traceback.print_exception(error)
-    for cause in known:
-        print(f"claimsmith: {cause}", file=sys.stderr)
-    if len(known) < len(causes):
-        print("claimsmith: this is a bug in claimsmith; please report it with the lines above", file=sys.stderr)
+    if is_bug:
+        tell("this is a bug in claimsmith; please report it with the lines above")
         return Exit.OUR_BUG
-    return Exit.UNREACHABLE if any(isinstance(cause, ApiError) for cause in known) else Exit.BAD_INPUT
+    chosen = min(known, key=_exit_of)
+    tell(_describe(chosen))
+    return _exit_of(chosen)
+
+
+def tell(sentence: str) -> None:
+    """Print one line to stderr, whatever the sentence contains."""
+    print(f"claimsmith: {' '.join(sentence.splitlines())}", file=sys.stderr)
+
+
+def _exit_of(error: BaseException) -> Exit:
+    return Exit.UNREACHABLE if isinstance(error, ApiError) and not isinstance(error, _AUTHORS) else Exit.BAD_INPUT
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Tell whether the operating system refused something: no room, no permission, too many open files."""
+    return isinstance(error, OSError) and error.errno is not None
+
+
+def _describe(error: BaseException) -> str:
+    """Return the message of an error of ours, or what the operating system refused."""
+    if not isinstance(error, OSError):
+        return str(error)
+    place = error.filename if error.filename is not None else "this machine"
+    return f"{place}: {error.strerror or error}; make room or correct the permissions, and try again"
 
 
 def _flatten(error: BaseException) -> list[BaseException]:

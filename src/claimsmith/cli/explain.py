@@ -8,18 +8,26 @@ import typer
 
 from claimsmith.cli.allocate import decide_offline, decision_value
 from claimsmith.cli.exits import Exit
+from claimsmith.cli.options import ManifestPaths, OnlyNode, Output
 from claimsmith.cli.output import Format, print_value
 
 __all__ = ["explain"]
 
 
 def explain(
-    target: Annotated[str, typer.Argument(help="pod/NAME or claim/NAME, with a namespace as pod/NAMESPACE/NAME.")],
-    files: Annotated[list[str], typer.Option("-f", "--files", help="Manifests: files, folders, or - for stdin.")],
-    node: Annotated[str, typer.Option(help="Look at this node alone.")] = "",
-    output: Annotated[Format, typer.Option("-o", "--output", help="How to print the reasons.")] = Format.TABLE,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="pod/NAME or claim/NAME; with a namespace pod/NAMESPACE/NAME.")
+    ],
+    files: ManifestPaths,
+    node: OnlyNode = "",
+    output: Output = Format.TABLE,
 ) -> None:
-    """Say why a pod or claim in the files gets no devices, node by node; exit 1 if it gets none."""
+    """Say why a pod or claim in the files gets no devices, node by node.
+
+    Exit code 0 says that it fits, and on which devices; 1 that it does not.
+
+    Example: claimsmith explain pod/train -f cluster.yaml -f pod.yaml
+    """
     from claimsmith.allocate.explain_text import format_reasons
 
     decision = decide_offline(files, target, node=node)[0]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from claimsmith.errors import ConfigError
 
-__all__ = ["check_kubeconfig", "remove_kubeconfig", "save_kubeconfig"]
+__all__ = ["check_kubeconfig", "written_kubeconfig"]
 
 _MARK: Final = "# Written by claimsmith up; it may be overwritten and removed by it."
 
@@ -20,19 +22,27 @@ def check_kubeconfig(path: Path) -> None:
     Raises:
         ConfigError: There is a file that claimsmith did not write, or the place can't be written to.
     """
+    parent = path.absolute().parent
     try:
-        if path.exists() and not _is_ours(path):
-            raise ConfigError(
-                f"kubeconfig {path}: found a file that claimsmith did not write, allowed a new file; name another path"
-            )
-        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        if path.is_symlink() or path.exists():
+            if not path.is_file() or not _is_ours(path):
+                raise ConfigError(
+                    f"kubeconfig {path}: found something that claimsmith did not write, allowed a new file; "
+                    "name another path"
+                )
+        elif not parent.is_dir():
+            raise ConfigError(f"kubeconfig {path}: found no folder {parent}, allowed an existing one; make it first")
+        if not os.access(parent, os.W_OK):
             raise ConfigError(f"kubeconfig {path}: can't be written, allowed a writable folder; name another path")
     except OSError as error:
         raise _unusable(path, error) from error
 
 
-def save_kubeconfig(path: Path, url: str) -> None:
-    """Write a kubeconfig for a server, at once and readable by its owner alone.
+@contextmanager
+def written_kubeconfig(path: Path, url: str) -> Iterator[None]:
+    """Write a kubeconfig for a server, readable by its owner alone, and remove it when the context closes.
+
+    It is not removed when somebody has written another one there in the meantime.
 
     Raises:
         ConfigError: It can't be written, or the file there is somebody else's.
@@ -44,25 +54,27 @@ def save_kubeconfig(path: Path, url: str) -> None:
     check_kubeconfig(path)
     text = f"{_MARK}\n{yaml.safe_dump(kubeconfig_for(url), sort_keys=False)}"
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(temporary).replace(path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        _replace(path, text)
     except OSError as error:
         raise _unusable(path, error) from error
-
-
-def remove_kubeconfig(path: Path) -> None:
-    """Remove the kubeconfig of a cluster that has ended, if it is still ours."""
     try:
-        if path.exists() and _is_ours(path):
-            path.unlink()
+        yield
+    finally:
+        with suppress(OSError, UnicodeDecodeError):
+            if path.read_text(encoding="utf-8") == text:
+                path.unlink()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file at once."""
+    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}."[:100])
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).replace(path)
     except OSError:
-        return
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _is_ours(path: Path) -> bool:

@@ -16,7 +16,7 @@ from claimsmith.cli.allocate import allocate
 from claimsmith.cli.conformance import conformance
 from claimsmith.cli.demo import demo
 from claimsmith.cli.devices import devices
-from claimsmith.cli.exits import Exit, exit_for
+from claimsmith.cli.exits import Exit, exit_for, tell
 from claimsmith.cli.explain import explain
 from claimsmith.cli.up import up
 
@@ -25,9 +25,10 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="claimsmith",
     help="Gets the right devices to the right pods on Kubernetes, and says why when it can't.",
-    no_args_is_help=True,
+    epilog="Start with `claimsmith demo`. Exit codes: 0 done, 1 does not fit, 2 bad input, 3 unreachable, 4 our bug.",
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich would take longer to load than all else together
 )
 
 
@@ -37,29 +38,49 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     del version
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
-for _command in (demo, up, allocate, explain, devices, conformance):
-    app.command()(_command)
+app.command(short_help="A tour of seven steps on an embedded cluster.")(demo)
+app.command(short_help="An embedded cluster that stays; kubectl works on it.")(up)
+app.command(short_help="Decide who gets which devices, on files alone.")(allocate)
+app.command(short_help="Say why a pod or claim gets no devices, on files.")(explain)
+app.command(short_help="List devices, their holders and taints, on files.")(devices)
+app.command(short_help="Compare answers with recorded upstream ones.")(conformance)
 
 
 def main() -> None:
     """Run the command line and end the process: 0 done, 1 does not fit, 2 bad input, 3 unreachable, 4 our bug."""
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        sys.exit(_refuse_usage(error))
     except BrokenPipeError:
         # The reader (`head`, `less`) has seen enough; Python must not complain when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.DONE)
     except Exception as error:
         sys.exit(exit_for(error))
+    sys.exit(code or Exit.DONE)
+
+
+def _refuse_usage(error: typer.TyperException) -> Exit:
+    """Say in one line what is wrong with the arguments."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "claimsmith"
+    sentence = error.format_message().replace("Value error, ", "").rstrip(".")
+    tell(f"{sentence[:1].lower()}{sentence[1:]}; see `{command} --help`")
+    return Exit.BAD_INPUT
 
 
 if __name__ == "__main__":

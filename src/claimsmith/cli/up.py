@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from claimsmith.cli.exits import tell
+from claimsmith.cli.options import Verbosity
+
+if TYPE_CHECKING:
+    from claimsmith.daemons.clusterplan import ClusterPlan
+    from claimsmith.daemons.playground import PlaygroundOptions
 
 __all__ = ["up"]
 
@@ -13,60 +20,77 @@ __all__ = ["up"]
 def up(
     files: Annotated[
         list[str] | None,
-        typer.Option("-f", "--files", help="Manifests: files, folders, or - for standard input. Default: an example."),
+        typer.Option(
+            "-f",
+            "--files",
+            metavar="PATH",
+            help="Manifests: a file, a folder, or - for stdin; may be repeated. Default: the devices of the demo.",
+        ),
     ] = None,
     write_kubeconfig: Annotated[
-        Path | None, typer.Option(help="Write a kubeconfig for kubectl there; never over one of somebody else.")
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Write a kubeconfig there, removed at the end; never over one of somebody else."
+        ),
     ] = None,
-    state: Annotated[Path | None, typer.Option(help="SQLite file that keeps all objects over restarts.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server on 127.0.0.1; 0: any.")] = 0,
+    state: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="SQLite file that keeps all objects over restarts.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Port on 127.0.0.1; 0 for any free one.")
+    ] = 0,
     folder: Annotated[
-        Path | None, typer.Option(help="Folder for the nodes' sockets and files. Default: a temporary one.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Folder for the nodes' sockets and files. Default: a temporary one."),
     ] = None,
+    verbosity: Verbosity = 0,
 ) -> None:
-    """Run an embedded cluster with simulated devices on your manifests; kubectl works on it. Ctrl-C ends it."""
-    import asyncio
+    """Run an embedded cluster on your manifests until Ctrl-C.
 
+    Nodes come from Node objects and from the `nodes` of SimulatedDevices; ResourceSlices of a node are served by
+    stand-ins of their drivers. SimulatedDevices may be edited while the cluster runs. `ready` is printed once nodes,
+    devices and all objects are in.
+
+    Example: claimsmith up -f cluster.yaml --write-kubeconfig kc.yaml, then kubectl --kubeconfig kc.yaml get pods
+    """
     from claimsmith.cli.inputs import read_manifests
+    from claimsmith.cli.interrupts import run_interruptible
     from claimsmith.cli.kubeconfig import check_kubeconfig
+    from claimsmith.cli.logs import show_logs
     from claimsmith.daemons.clusterplan import plan_cluster
     from claimsmith.daemons.playground import PlaygroundOptions
     from claimsmith.daemons.tour import plan_tour
 
+    show_logs(verbosity)
     plan = plan_cluster(read_manifests(files)) if files else plan_tour()
     for sentence in plan.left_out:
-        typer.echo(f"claimsmith: {sentence}", err=True)
+        tell(sentence)
+    if not plan.nodes and state is None:
+        tell("found no node in the files, so that no pod can run; name one in a Node or in `nodes` of SimulatedDevices")
     if write_kubeconfig is not None:
         check_kubeconfig(write_kubeconfig)
-    options = PlaygroundOptions(
-        port=port, state_file=state, folder=folder, settings_files=tuple(_find_settings_files(plan.settings))
-    )
-    asyncio.run(_stay(plan, options, write_kubeconfig))
+    options = PlaygroundOptions(port=port, state_file=state, folder=folder, settings_files=_find_settings_files(plan))
+    run_interruptible(_stay(plan, options, write_kubeconfig))
 
 
-def _find_settings_files(settings: Any) -> list[Path]:
+def _find_settings_files(plan: ClusterPlan) -> tuple[Path, ...]:
     """Return the files that settings of drivers stand in, which are followed while the cluster runs."""
-    return [path for path in dict.fromkeys(Path(item.source) for item in settings if item.text) if path.is_file()]
+    sources = dict.fromkeys(Path(item.source) for item in plan.settings if item.text)
+    return tuple(path for path in sources if path.is_file())
 
 
-async def _stay(plan: Any, options: Any, write_kubeconfig: Path | None) -> None:
-    """Run the cluster until SIGINT or SIGTERM."""
+async def _stay(plan: ClusterPlan, options: PlaygroundOptions, write_kubeconfig: Path | None) -> None:
+    """Run the cluster until cancelled."""
     import asyncio
-    import signal
+    from contextlib import nullcontext
 
-    from claimsmith.cli.kubeconfig import remove_kubeconfig, save_kubeconfig
+    from claimsmith.cli.kubeconfig import written_kubeconfig
     from claimsmith.daemons.playground import Playground
 
-    end = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end.set)
     async with Playground(plan, options) as playground:
-        if write_kubeconfig is not None:
-            save_kubeconfig(write_kubeconfig, playground.url)
-            typer.echo(f"kubeconfig {write_kubeconfig}")
-        typer.echo(f"API server {playground.url}, {len(plan.nodes)} nodes")
-        typer.echo("ready")
-        await end.wait()
-    if write_kubeconfig is not None:
-        remove_kubeconfig(write_kubeconfig)
+        with written_kubeconfig(write_kubeconfig, playground.url) if write_kubeconfig else nullcontext():
+            typer.echo(f"API server {playground.url}, {len(playground.nodes)} nodes")
+            if write_kubeconfig is not None:
+                typer.echo(f"kubectl --kubeconfig {write_kubeconfig} get nodes,pods,resourceslices")
+            typer.echo("ready")
+            await asyncio.Event().wait()

@@ -11,15 +11,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from claimsmith.api.kinds import NAMESPACE, NODE, RESOURCE_SLICE, Kind, find_kind
+from claimsmith.api.kinds import EVENT, LEASE, NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
 from claimsmith.api.manifests import Manifest
+from claimsmith.daemons.sorted_manifests import SETTINGS_KIND, namespace_of, sort_manifests
 from claimsmith.sdk.settings import SETTINGS_API_VERSION, find_named_nodes
 
-__all__ = ["ClusterPlan", "NodePlan", "PlannedObject", "plan_cluster"]
+__all__ = ["ONLY_NODE", "ClusterPlan", "NodePlan", "PlannedObject", "plan_cluster"]
+
+ONLY_NODE: Final = "node-1"
+"""Name of the one node of a cluster whose manifests name none, but have settings of devices for every node."""
 
 _ORDER: Final = ("Namespace", "PriorityClass", "DeviceClass", "DeviceTaintRule", "ServiceAccount", "ResourceSlice",
                  "ResourceClaimTemplate", "ResourceClaim")  # fmt: skip
 """Kinds that are created before all others, in this order: what others need comes first."""
+_SERVER_FIELDS: Final = frozenset(
+    {"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
+     "managedFields", "selfLink", "ownerReferences", "finalizers"}
+)  # fmt: skip
+"""What another cluster has put into the metadata of an object that was read from it."""
+_GENERATED_FOR_POD: Final = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of claims that were made for a pod, which are made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +59,20 @@ class PlannedObject:
     @property
     def namespace(self) -> str:
         """Namespace of the object; `default` when it names none, empty for kinds without."""
-        if not self.kind.namespaced:
-            return ""
-        return str((self.manifest.object.get("metadata") or {}).get("namespace") or "default")
+        return namespace_of(self.kind, self.manifest)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What is created: an object of another cluster begins anew, without its status, owners and node."""
+        obj = self.manifest.object
+        metadata = obj.get("metadata") or {}
+        content = {key: value for key, value in obj.items() if key != "status"}
+        if not metadata.get("uid"):
+            return content
+        content["metadata"] = {key: value for key, value in metadata.items() if key not in _SERVER_FIELDS}
+        if self.kind is POD:
+            content["spec"] = {key: value for key, value in (obj.get("spec") or {}).items() if key != "nodeName"}
+        return content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,24 +97,14 @@ def plan_cluster(manifests: Iterable[Manifest]) -> ClusterPlan:
     """Return what to start for the manifests.
 
     Raises:
-        FieldError: Settings of a driver name their nodes wrongly.
+        InputError: A manifest can't be read, or an object is there twice.
     """
-    settings: list[Manifest] = []
-    objects: list[PlannedObject] = []
-    left_out: list[str] = []
-    for manifest in manifests:
-        api_version, name = str(manifest.object.get("apiVersion")), str(manifest.object.get("kind"))
-        kind = find_kind(api_version, name)
-        if api_version == SETTINGS_API_VERSION:
-            settings.append(manifest)
-        elif kind is not None and kind.is_listable:
-            objects.append(PlannedObject(kind=kind, manifest=manifest))
-        else:
-            left_out.append(
-                f"{manifest.locate()}: {api_version} {name} is not served by the embedded cluster, left out"
-            )
+    found = sort_manifests(manifests)
+    objects = [
+        PlannedObject(kind=kind, manifest=item) for kind, item in found.objects if not _is_made_again(kind, item)
+    ]
     stand_ins, rest = _split_slices(objects)
-    settings += stand_ins
+    settings = (*found.settings, *stand_ins)
     nodes = _plan_nodes([item.manifest for item in rest if item.kind is NODE], settings)
     rest = sorted((item for item in rest if item.kind is not NODE), key=_rank)
     made = {_name_of(item.manifest) for item in rest if item.kind is NAMESPACE}
@@ -101,8 +113,18 @@ def plan_cluster(manifests: Iterable[Manifest]) -> ClusterPlan:
         nodes=nodes,
         objects=tuple(rest),
         namespaces=tuple(name for name in used if name not in made),
-        settings=tuple(settings),
-        left_out=tuple(left_out),
+        settings=settings,
+        left_out=found.left_out,
+    )
+
+
+def _is_made_again(kind: Kind, manifest: Manifest) -> bool:
+    """Tell whether an object of another cluster is one that the controllers or the kubelets of this one make."""
+    metadata = manifest.object.get("metadata") or {}
+    if not metadata.get("uid"):
+        return False
+    return kind in (EVENT, LEASE) or (
+        kind is RESOURCE_CLAIM and _GENERATED_FOR_POD in (metadata.get("annotations") or {})
     )
 
 
@@ -126,7 +148,7 @@ def _plan_nodes(manifests: Sequence[Manifest], settings: Sequence[Manifest]) -> 
         nodes[name] = NodePlan(name=name, labels=labels, capacity=capacity, manifest=manifest)
     for name in (name for manifest in settings for name in find_named_nodes(manifest)):
         nodes.setdefault(name, NodePlan(name=name))
-    return tuple(nodes.values())
+    return tuple(nodes.values()) or ((NodePlan(name=ONLY_NODE),) if settings else ())
 
 
 def _split_slices(objects: Sequence[PlannedObject]) -> tuple[list[Manifest], list[PlannedObject]]:
@@ -140,22 +162,23 @@ def _split_slices(objects: Sequence[PlannedObject]) -> tuple[list[Manifest], lis
             rest.append(item)
         else:
             by_pool[spec["nodeName"], str(spec.get("driver")), str(pool.get("name"))].append(item.manifest)
-    stand_ins = [_stand_in(node, driver, slices) for (node, driver, _), slices in by_pool.items()]
-    return stand_ins, rest
+    return [_stand_in(place, slices) for place, slices in by_pool.items()], rest
 
 
-def _stand_in(node: str, driver: str, slices: Sequence[Manifest]) -> Manifest:
+def _stand_in(place: tuple[str, str, str], slices: Sequence[Manifest]) -> Manifest:
     """Return settings of the simulated driver with the devices of a pool's newest slices, in their order."""
+    node, driver, pool = place
     ordered = sorted(slices, key=lambda item: _name_of(item).encode())
     newest = max(_generation(item) for item in ordered)
     specs = [item.object["spec"] for item in ordered if _generation(item) == newest]
     content: dict[str, Any] = {
         "nodes": [node],
         "driver": driver,
+        "pool": "" if pool == node else pool,
         "devices": [device for spec in specs for device in spec.get("devices") or ()],
         "sharedCounters": [counters for spec in specs for counters in spec.get("sharedCounters") or ()],
     }
-    document = {"apiVersion": SETTINGS_API_VERSION, "kind": "SimulatedDevices", "metadata": {"name": node}}
+    document = {"apiVersion": SETTINGS_API_VERSION, "kind": SETTINGS_KIND, "metadata": {"name": node}}
     return replace(ordered[0], object={**document, "spec": content}, path="", text="")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import dataclass, replace
 
 from claimsmith.daemons.agent import Agent, AgentOptions
 from claimsmith.embedded.kubelet.node import ClusterServices, EmbeddedKubelet, NodeConfig
@@ -12,37 +13,52 @@ from claimsmith.kubelet.paths import NodePaths
 from claimsmith.sdk.driver import Driver, DriverContext
 from claimsmith.sdk.registry import create_drivers
 
-__all__ = ["run_node"]
+__all__ = ["NodePlace", "run_node"]
 
 _PLUGIN = "simulated"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlace:
+    """What belongs to one node alone.
+
+    Args:
+        config: What the node is.
+        paths: Its folders.
+        settings: Settings of its drivers.
+    """
+
+    config: NodeConfig
+    paths: NodePaths
+    settings: DriverContext
+
+
 async def run_node(
-    config: NodeConfig,
+    place: NodePlace,
     *,
-    paths: NodePaths,
     client: KubeClient,
     services: ClusterServices,
-    context: DriverContext,
+    options: AgentOptions,
     ready: asyncio.Future[tuple[Driver, ...]],
 ) -> None:
     """Run a node until cancelled.
 
     Args:
-        context: Settings of its drivers.
+        options: Options of its agent; each call is a new boot.
         ready: Gets the drivers once the node is in the API server and its devices are published.
 
     Raises:
         InputError: Settings of a driver can't be used.
         ConfigError: A socket or folder can't be used.
     """
-    drivers = create_drivers(_PLUGIN, context) if context.settings_files or context.documents else ()
-    kubelet = EmbeddedKubelet(config, paths=paths, client=client, services=services)
+    name, settings = place.config.name, place.settings
+    drivers = create_drivers(_PLUGIN, settings) if settings.settings_files or settings.documents else ()
+    kubelet = EmbeddedKubelet(place.config, paths=place.paths, client=client, services=services)
     async with asyncio.TaskGroup() as group:
-        group.create_task(kubelet.run(), name=f"kubelet {config.name}")
+        group.create_task(kubelet.run(), name=f"kubelet {name}")
         await kubelet.wait_ready()
-        options = AgentOptions(boot_id=str(uuid.uuid4()))
-        async with Agent(drivers, node_name=config.name, client=client, paths=paths, options=options) as agent:
+        booted = replace(options, boot_id=str(uuid.uuid4()))
+        async with Agent(drivers, node_name=name, client=client, paths=place.paths, options=booted) as agent:
             await agent.wait_published()
             ready.set_result(drivers)
             await asyncio.Event().wait()

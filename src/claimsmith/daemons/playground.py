@@ -1,10 +1,8 @@
-"""The embedded cluster: API server, controllers, scheduler, and a kubelet and an agent for each node, in one process."""
+"""The embedded cluster in one process: API server, controllers, scheduler, and for each node a kubelet and an agent."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -12,10 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from claimsmith.api.kinds import NAMESPACE, NODE
+from claimsmith.api.kinds import NAMESPACE, NODE, Kind
 from claimsmith.cluster.follow import follow_claims
+from claimsmith.daemons.agent import AgentOptions
 from claimsmith.daemons.clusterplan import ClusterPlan, NodePlan, PlannedObject
-from claimsmith.daemons.embeddednode import run_node
+from claimsmith.daemons.embeddednode import NodePlace, run_node
+from claimsmith.daemons.folderlock import find_temporary_place, hold_folder, open_temporary_folder
 from claimsmith.daemons.scheduler import SCHEDULER_NAME, Scheduler, SchedulerOptions
 from claimsmith.embedded.api.served import stored_kinds
 from claimsmith.embedded.api.server import EmbeddedApiServer
@@ -26,19 +26,16 @@ from claimsmith.embedded.kubelet.node import ClusterServices, NodeConfig
 from claimsmith.embedded.kubelet.sources import PodDispatcher, bound_pods
 from claimsmith.embedded.store import Store
 from claimsmith.embedded.store_sqlite import SqliteJournal
-from claimsmith.errors import AlreadyExistsError
+from claimsmith.errors import AlreadyExistsError, InputError, InvalidObjectError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder
 from claimsmith.kube.informers import Informers
-from claimsmith.kubelet.paths import NodePaths, make_folder
+from claimsmith.kubelet.paths import NodePaths, parse_socket_path
+from claimsmith.node.registration import registration_socket, service_socket
 from claimsmith.sdk.driver import Driver, DriverContext
 
 __all__ = ["Playground", "PlaygroundOptions"]
 
-_SERVER_FIELDS: Final = frozenset(
-    {"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation", "managedFields", "selfLink"}
-)
-"""What a server has written into the metadata of objects that were read from another cluster."""
 _SCHEDULER: Final = SchedulerOptions(names=frozenset({SCHEDULER_NAME, "default-scheduler"}))
 _CAPACITY: Final = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 _START_TIMEOUT_S: Final = 60.0
@@ -54,6 +51,7 @@ class PlaygroundOptions:
         folder: Where the nodes have their sockets and files; None for a temporary folder.
         settings_files: Files whose settings of drivers are followed while the cluster runs.
         scheduler: Options of the scheduler.
+        agent: Options of the nodes' agents; each start of a node is a new boot.
     """
 
     port: int = 0
@@ -61,6 +59,7 @@ class PlaygroundOptions:
     folder: Path | None = None
     settings_files: tuple[Path, ...] = ()
     scheduler: SchedulerOptions = field(default_factory=lambda: _SCHEDULER)
+    agent: AgentOptions = field(default_factory=AgentOptions)
 
 
 class Playground:
@@ -81,6 +80,8 @@ class Playground:
         """What containers have printed."""
         self.drivers: dict[str, tuple[Driver, ...]] = {}
         """Drivers by node."""
+        self.nodes: tuple[NodePlan, ...] = ()
+        """The nodes that run: those of the plan, and those that the state file knows besides."""
         self._stack = AsyncExitStack()
 
     @property
@@ -90,14 +91,17 @@ class Playground:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            folder = self._make_folder(stack)
+            given = self.options.folder.absolute() if self.options.folder is not None else None
+            self._check_lengths(given)
             await self._start_server(stack)
+            folder = stack.enter_context(open_temporary_folder() if given is None else hold_folder(given))
             self.client = KubeClient.for_url(self.url)
             stack.push_async_callback(self.client.close)
             self._group = await stack.enter_async_context(asyncio.TaskGroup())
             self._tasks: list[asyncio.Task[None]] = []
             stack.callback(lambda: [task.cancel() for task in self._tasks])
             await self._start_control_plane()
+            self.nodes = await self._list_nodes()
             await self._start_nodes(folder)
             await self._create_objects()
             self._stack = stack.pop_all()
@@ -108,13 +112,16 @@ class Playground:
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
 
-    def _make_folder(self, stack: AsyncExitStack) -> Path:
-        if self.options.folder is not None:
-            make_folder(self.options.folder)
-            return self.options.folder.absolute()
-        folder = Path(tempfile.mkdtemp(prefix="cs-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        return folder
+    def _check_lengths(self, folder: Path | None) -> None:
+        """Refuse a folder in which the nodes' sockets would have too long names, before anything is made.
+
+        Raises:
+            ConfigError: A path is too long.
+        """
+        paths = NodePaths.compact((folder or find_temporary_place()) / str(len(self.plan.nodes)))
+        for driver in {str((item.object.get("spec") or {}).get("driver") or "") for item in self.plan.settings}:
+            parse_socket_path(registration_socket(paths.plugins_registry, driver))
+            parse_socket_path(service_socket(paths.folder_of(driver)))
 
     async def _start_server(self, stack: AsyncExitStack) -> None:
         journal = SqliteJournal(self.options.state_file) if self.options.state_file else None
@@ -135,6 +142,12 @@ class Playground:
         async with asyncio.timeout(_START_TIMEOUT_S):
             await scheduler.ready.wait()
 
+    async def _list_nodes(self) -> tuple[NodePlan, ...]:
+        """Return the nodes to run; those that are only in the state file have no devices, but end their pods."""
+        planned = {node.name for node in self.plan.nodes}
+        stored = [obj["metadata"]["name"] for obj in (await self.client.list(NODE)).items]
+        return (*self.plan.nodes, *(NodePlan(name=name) for name in stored if name not in planned))
+
     async def _start_nodes(self, folder: Path) -> None:
         pods = bound_pods(self.client)
         events = EventRecorder(self.client, "kubelet")
@@ -143,13 +156,16 @@ class Playground:
         self._spawn(pods.run(), "pods of nodes")
         self._spawn(events.run(), "events of nodes")
         ready = []
-        for number, node in enumerate(self.plan.nodes):
-            context = DriverContext(
-                node_name=node.name, settings_files=self.options.settings_files, documents=self._direct_settings()
+        for number, node in enumerate(self.nodes):
+            place = NodePlace(
+                config=_configure(node, number),
+                paths=NodePaths.compact(folder / str(number)),
+                settings=DriverContext(
+                    node_name=node.name, settings_files=self.options.settings_files, documents=self._direct_settings()
+                ),
             )
-            config, paths = _configure(node, number), NodePaths.compact(folder / str(number))
             is_ready: asyncio.Future[tuple[Driver, ...]] = asyncio.get_running_loop().create_future()
-            work = run_node(config, paths=paths, client=self.client, services=services, context=context, ready=is_ready)
+            work = run_node(place, client=self.client, services=services, options=self.options.agent, ready=is_ready)
             self._spawn(work, f"node {node.name}")
             ready.append((node, is_ready))
         async with asyncio.timeout(_START_TIMEOUT_S + len(ready)):
@@ -182,22 +198,22 @@ class Playground:
             await self.create(item)
 
     async def create(self, item: PlannedObject) -> None:
-        """Create an object; one of the same name that is there already stays as it is."""
-        await self._create(item.kind, _clean(item.manifest.object), item.namespace)
+        """Create an object; one of the same name that is there already stays as it is.
 
-    async def _create(self, kind: Any, obj: Mapping[str, Any], namespace: str) -> None:
+        Raises:
+            InputError: The API server refuses the object.
+        """
         try:
-            await self.client.create(
-                kind, {"apiVersion": kind.api_version, "kind": kind.kind, **obj}, namespace=namespace
-            )
+            await self._create(item.kind, item.content, item.namespace)
+        except InvalidObjectError as error:
+            raise InputError(f"{item.manifest.locate()}: {error}; correct the object") from error
+
+    async def _create(self, kind: Kind, obj: Mapping[str, Any], namespace: str) -> None:
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
+        try:
+            await self.client.create(kind, body, namespace=namespace)
         except AlreadyExistsError:
             return
-
-
-def _clean(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object without what only a server writes."""
-    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _SERVER_FIELDS}
-    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
 
 
 def _configure(node: NodePlan, number: int) -> NodeConfig:

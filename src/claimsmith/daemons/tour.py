@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from claimsmith.api.manifests import Manifest, parse_manifests
+from claimsmith.daemons.agent import AgentOptions
+from claimsmith.daemons.agent_driver import LoopOptions
 from claimsmith.daemons.clusterplan import ClusterPlan, PlannedObject, plan_cluster
 from claimsmith.daemons.onlooker import Onlooker, SeenPod
-from claimsmith.daemons.playground import Playground
+from claimsmith.daemons.playground import Playground, PlaygroundOptions
 from claimsmith.errors import DemoError
 from claimsmith.model.names import PodRef
+from claimsmith.publish.health import HealthPolicy
 
-__all__ = ["TOUR_FOLDER", "StepReport", "Tour", "plan_tour"]
+__all__ = ["TOUR_FOLDER", "TOUR_OPTIONS", "Fact", "StepReport", "Tour", "plan_tour"]
 
 TOUR_FOLDER: Final = Path(__file__).parent.parent / "examples" / "mixed-gpus"
 """The manifests of the tour."""
+TOUR_OPTIONS: Final = PlaygroundOptions(agent=AgentOptions(loop=LoopOptions(health=HealthPolicy(hold_s=1.0))))
+"""How the tour's cluster is run: a card that was repaired is trusted sooner than usual, so that nobody has to wait."""
 _START: Final = ("00-devices.yaml", "10-classes.yaml")
 _STREAMS: Final = tuple(f"stream-{number:02d}" for number in range(21))
 _FULL: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One thing that was seen.
+
+    Args:
+        what: A pod `runs` or `waits`, a device `fails`, or so many pods run (`count`).
+        text: The same as a sentence.
+        pod: Name of the pod.
+        node: Node on which it runs.
+        devices: Devices with which it runs, or the device that fails.
+        reason: Why it waits.
+    """
+
+    what: Literal["runs", "waits", "fails", "count"]
+    text: str
+    pod: str = ""
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +56,11 @@ class StepReport:
 
     Args:
         title: What it is about.
-        facts: What was seen, one sentence each.
+        facts: What was seen, in order.
     """
 
     title: str
-    facts: tuple[str, ...]
+    facts: tuple[Fact, ...]
 
 
 @runtime_checkable
@@ -63,13 +89,7 @@ class Tour:
     def __init__(self, playground: Playground, onlooker: Onlooker, *, timeout_s: float = 20.0) -> None:
         self._playground, self._onlooker, self._timeout_s = playground, onlooker, timeout_s
 
-    async def steps(self) -> AsyncIterator[StepReport]:
-        """Run the steps one after the other.
-
-        Raises:
-            DemoError: A step did not show what it is about.
-        """
-        for title, step in (
+        self._steps: tuple[tuple[str, Callable[[], Awaitable[tuple[Fact, ...]]]], ...] = (
             ("pods that need more than 10 GiB, a node with a GPU of 8 GiB and one of 12 GiB", self._more_than_10_gib),
             ("an A100 cut into partitions on demand", self._partitions),
             ("one A100-80, or else two A100-40", self._large_or_small),
@@ -77,10 +97,23 @@ class Tour:
             ("one claim shared by two pods", self._shared_claim),
             ("a GPU fails, and comes back", self._failing_card),
             ("a pod that just counts: nvidia.com/gpu: 1", self._counted),
-        ):
+        )
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """What the steps are about, in order."""
+        return tuple(title for title, _ in self._steps)
+
+    async def steps(self) -> AsyncIterator[StepReport]:
+        """Run the steps one after the other.
+
+        Raises:
+            DemoError: A step did not show what it is about.
+        """
+        for title, step in self._steps:
             yield StepReport(title=title, facts=await self._within(title, step()))
 
-    async def _within(self, title: str, step: Awaitable[tuple[str, ...]]) -> tuple[str, ...]:
+    async def _within(self, title: str, step: Awaitable[tuple[Fact, ...]]) -> tuple[Fact, ...]:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await step
@@ -90,36 +123,37 @@ class Tour:
 
     # --- the steps ----------------------------------------------------------------------------------------------------
 
-    async def _more_than_10_gib(self) -> tuple[str, ...]:
+    async def _more_than_10_gib(self) -> tuple[Fact, ...]:
         await self._add("20-more-than-10-gib.yaml")
         first = await self._see("train-0")
         waiting = await self._hear("train-1")
         second = await self._see("train-1")
-        return (first, waiting, f"train-0 has ended: {second}")
+        return (first, waiting, replace(second, text=f"train-0 has ended: {second.text}"))
 
-    async def _partitions(self) -> tuple[str, ...]:
+    async def _partitions(self) -> tuple[Fact, ...]:
         await self._add("30-partitions.yaml")
         return tuple([await self._see(f"infer-{number}") for number in range(4)])
 
-    async def _large_or_small(self) -> tuple[str, ...]:
+    async def _large_or_small(self) -> tuple[Fact, ...]:
         await self._add("40-one-large-or-two-small.yaml")
         return tuple([await self._see(f"tune-{number}") for number in range(2)])
 
-    async def _bandwidth(self) -> tuple[str, ...]:
+    async def _bandwidth(self) -> tuple[Fact, ...]:
         await self._add("50-bandwidth.yaml")
         running = await self._onlooker.until(self._find_full)
         last = next(name for name in _STREAMS if name not in running)
-        return (await self._see(running[0]), f"{len(running)} pods run", await self._hear(last))
+        full = Fact(what="count", text=f"{len(running)} pods run")
+        return (await self._see(running[0]), full, await self._hear(last))
 
     def _find_full(self) -> list[str] | None:
         running = [name for name in _STREAMS if PodRef("default", name) in self._onlooker.seen]
         return running if len(running) == _FULL else None
 
-    async def _shared_claim(self) -> tuple[str, ...]:
+    async def _shared_claim(self) -> tuple[Fact, ...]:
         await self._add("60-shared-claim.yaml")
         return (await self._see("left"), await self._see("right"))
 
-    async def _failing_card(self) -> tuple[str, ...]:
+    async def _failing_card(self) -> tuple[Fact, ...]:
         objects = plan_cluster(_read("70-failing-card.yaml")).objects
         late = [item for item in objects if _name_of(item) == "late"]
         await self._create([item for item in objects if item not in late])
@@ -130,14 +164,11 @@ class Tour:
         waiting = await self._hear("late")
         await self._onlooker.until(lambda: self._onlooker.find_pod("steady", "Running"))
         self._run_script("repair-second-h100")
-        return (
-            steady,
-            f"{device} fails and is tainted; steady runs on",
-            waiting,
-            f"repaired: {await self._see('late')}",
-        )
+        repaired = await self._see("late")
+        failed = Fact(what="fails", devices=(str(device),), text=f"{device} fails and is tainted; steady runs on")
+        return (steady, failed, waiting, replace(repaired, text=f"repaired: {repaired.text}"))
 
-    async def _counted(self) -> tuple[str, ...]:
+    async def _counted(self) -> tuple[Fact, ...]:
         await self._add("80-counted.yaml")
         return (await self._see("vector-add"),)
 
@@ -155,14 +186,14 @@ class Tour:
             if isinstance(driver, _Scripted):
                 driver.run_step(step)
 
-    async def _see(self, name: str) -> str:
+    async def _see(self, name: str) -> Fact:
         """Wait until a pod has run, and say on which devices."""
         return _tell(await self._onlooker.until(lambda: self._onlooker.seen.get(PodRef("default", name))))
 
-    async def _hear(self, name: str) -> str:
+    async def _hear(self, name: str) -> Fact:
         """Wait until it is said why a pod has to wait."""
         reason = await self._onlooker.until(lambda: self._onlooker.find_event(name, "FailedScheduling"))
-        return f"{name} waits: {reason}"
+        return Fact(what="waits", pod=name, reason=reason, text=f"{name} waits: {reason}")
 
 
 def _read(name: str) -> tuple[Manifest, ...]:
@@ -174,5 +205,6 @@ def _name_of(item: PlannedObject) -> str:
     return str(item.manifest.object["metadata"]["name"])
 
 
-def _tell(seen: SeenPod) -> str:
-    return f"{seen.pod.name} runs on {seen.node} with {', '.join(seen.devices)}"
+def _tell(seen: SeenPod) -> Fact:
+    text = f"{seen.pod.name} runs on {seen.node} with {', '.join(seen.devices)}"
+    return Fact(what="runs", pod=seen.pod.name, node=seen.node, devices=seen.devices, text=text)
