@@ -12,10 +12,13 @@ from collections.abc import Mapping
 __all__ = [
     "AlreadyExistsError",
     "ApiError",
+    "CelAbort",
     "CelCompileError",
     "CelCostError",
+    "CelCostLimitReached",
     "CelDeviceError",
     "CelError",
+    "CelFault",
     "CelRuntimeError",
     "CheckpointError",
     "ClaimNotReadyError",
@@ -387,3 +390,26 @@ class PodStartError(ClaimsmithError):
 
 class PluginRefusedError(ClaimsmithError):
     """A kubelet does not take a plugin that wants to register, or can't reach it; it tries again."""
+
+
+# --- nobody must act: signals inside the selector language, which never leave it --------------------------------------
+
+
+class CelFault(ClaimsmithError):  # noqa: N818 - a signal
+    """A part of an expression failed; && and || may ignore it.
+
+    Args:
+        message: What failed, in upstream's words where a user may know them.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class CelCostLimitReached(ClaimsmithError):  # noqa: N818 - a signal
+    """An evaluation costs more than it may."""
+
+
+class CelAbort(BaseException):
+    """Upstream stops with an internal error here, which && and || don't absorb; so nothing between may catch it."""

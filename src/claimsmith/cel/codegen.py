@@ -18,10 +18,10 @@ from claimsmith.cel.codegen_calls import COMPARISONS, FAST_CALLS, SWAPPED, FastC
 from claimsmith.cel.codegen_support import HELPERS, make_matcher
 from claimsmith.cel.types import DEVICE, CelType
 from claimsmith.cel.values import (
-    CelFault,
     TypeValue,
     Value,
 )  # fmt: skip
+from claimsmith.errors import CelFault
 
 Compiled = Callable[[Any], Value]
 """Takes a CelDevice; gives a value or FALLBACK."""

@@ -12,7 +12,6 @@ from claimsmith.cel.lib_regex import compile_pattern
 from claimsmith.cel.operators import contains, is_equal
 from claimsmith.cel.values import (
     NONE,
-    CelAbort,
     DomainMap,
     MutableMap,
     Optional,
@@ -24,6 +23,7 @@ from claimsmith.cel.values import (
     is_member,
     to_key,
 )
+from claimsmith.errors import CelAbort
 
 _REMEMBERED_MATCHES: Final = 512
 

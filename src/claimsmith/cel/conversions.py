@@ -34,7 +34,6 @@ from claimsmith.cel.values import (
     INT64_MAX,
     INT64_MIN,
     UINT64_MAX,
-    CelFault,
     Duration,
     Timestamp,
     TypeValue,
@@ -42,6 +41,7 @@ from claimsmith.cel.values import (
     Value,
     type_name,
 )  # fmt: skip
+from claimsmith.errors import CelFault
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _UINT: Final = re.compile(r"[0-9]{1,40}")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from claimsmith.cel.types import CelType
-from claimsmith.cel.values import CelFault, Value, matches_type, type_name
+from claimsmith.cel.values import Value, matches_type, type_name
+from claimsmith.errors import CelFault
 
 Implementation = Callable[..., Value]
 """Takes the arguments of a call, the target first; raises CelFault."""

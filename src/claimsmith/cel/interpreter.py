@@ -30,7 +30,6 @@ from claimsmith.cel.frames import Failure, Frame, LoopFrame, Step
 from claimsmith.cel.lib_regex import PATTERN_FUNCTIONS, compile_pattern
 from claimsmith.cel.meter import LIST_COST, MAP_COST, CallCost, find_call_cost
 from claimsmith.cel.values import (
-    CelFault,
     MutableList,
     MutableMap,
     Optional,
@@ -45,7 +44,7 @@ from claimsmith.cel.values import (
     to_key,
     type_name,
 )  # fmt: skip
-from claimsmith.errors import CelCompileError
+from claimsmith.errors import CelCompileError, CelFault
 
 _NO_OVERLOAD: Final = "no such overload"
 _KEY_TYPES: Final = frozenset({str, int, Uint, bool, float})

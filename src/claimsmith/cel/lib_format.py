@@ -12,7 +12,6 @@ from typing import Final
 
 from claimsmith.cel.conversions import double_to_text, text_to_double, to_text
 from claimsmith.cel.values import (
-    CelFault,
     Duration,
     Timestamp,
     TypeValue,
@@ -22,6 +21,7 @@ from claimsmith.cel.values import (
     is_map,
     type_name,
 )  # fmt: skip
+from claimsmith.errors import CelFault
 
 _CLAUSE: Final = re.compile(r"%(?:(%)|(?:\.([0-9]*))?(.)?)", re.DOTALL)
 VERBS: Final = "sdfebxXo"

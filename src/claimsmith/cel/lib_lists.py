@@ -26,7 +26,8 @@ from claimsmith.cel.types import (
     list_of,
     param,
 )  # fmt: skip
-from claimsmith.cel.values import CelFault, Duration, Uint, Value, compare, is_list, type_name
+from claimsmith.cel.values import Duration, Uint, Value, compare, is_list, type_name
+from claimsmith.errors import CelFault
 
 MAX_RANGE: Final = 1_000_000
 """Longest list that lists.range() makes. Source: defaultMaxRangeSize in ext/lists.go."""

@@ -11,7 +11,8 @@ from typing import Final
 
 from claimsmith.cel.declarations import Function, function, method, overload
 from claimsmith.cel.types import BOOL, CIDR, INT, IP, STRING
-from claimsmith.cel.values import CelFault, Cidr, Ip
+from claimsmith.cel.values import Cidr, Ip
+from claimsmith.errors import CelFault
 
 _PREFIX_LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
 _MAX_IP_TEXT: Final = 64

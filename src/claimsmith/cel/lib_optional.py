@@ -13,7 +13,6 @@ from claimsmith.cel.declarations import Function, function, method, overload
 from claimsmith.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, param
 from claimsmith.cel.values import (
     NONE,
-    CelFault,
     Duration,
     MutableMap,
     Optional,
@@ -24,6 +23,7 @@ from claimsmith.cel.values import (
     iterate_keys,
     to_key,
 )  # fmt: skip
+from claimsmith.errors import CelFault
 
 _ZERO_TIME_NANOS: Final = -62135596800 * 10**9
 

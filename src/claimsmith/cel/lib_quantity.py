@@ -9,8 +9,8 @@ from typing import Final
 
 from claimsmith.cel.declarations import Function, function, method, overload
 from claimsmith.cel.types import BOOL, DOUBLE, INT, QUANTITY, STRING
-from claimsmith.cel.values import CelFault, ComputedQuantity
-from claimsmith.errors import QuantityFormatError
+from claimsmith.cel.values import ComputedQuantity
+from claimsmith.errors import CelFault, QuantityFormatError
 from claimsmith.model.quantity import Quantity, QuantityFormat, find_quantity, parse_quantity
 
 

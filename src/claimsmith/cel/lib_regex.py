@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from claimsmith.cel.declarations import Function, function, method, overload
 from claimsmith.cel.types import BOOL, INT, STRING, list_of
-from claimsmith.cel.values import CelFault, Value
+from claimsmith.cel.values import Value
+from claimsmith.errors import CelFault
 
 
 @lru_cache(maxsize=1024)

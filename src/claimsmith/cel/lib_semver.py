@@ -9,8 +9,7 @@ from typing import Final
 
 from claimsmith.cel.declarations import Function, function, method, overload
 from claimsmith.cel.types import BOOL, INT, SEMVER, STRING
-from claimsmith.cel.values import CelFault
-from claimsmith.errors import SemverFormatError
+from claimsmith.errors import CelFault, SemverFormatError
 from claimsmith.model.semver import Semver, find_semver, parse_semver
 
 

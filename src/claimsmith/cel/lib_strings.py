@@ -10,7 +10,8 @@ from typing import Final
 from claimsmith.cel.declarations import Function, Overload, function, method, overload
 from claimsmith.cel.lib_format import format_text
 from claimsmith.cel.types import BOOL, DYN, INT, STRING, list_of
-from claimsmith.cel.values import CelFault, Value, format_value
+from claimsmith.cel.values import Value, format_value
+from claimsmith.errors import CelFault
 
 _WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from claimsmith.cel.declarations import Function, function, method
 from claimsmith.cel.operators import check_timestamp
 from claimsmith.cel.types import DURATION, INT, STRING, TIMESTAMP
-from claimsmith.cel.values import INT64_MAX, CelFault, Duration, Timestamp, Value
+from claimsmith.cel.values import INT64_MAX, Duration, Timestamp, Value
+from claimsmith.errors import CelFault
 
 _UNIT_NANOS: Final = {
     "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,

@@ -14,7 +14,8 @@ from urllib.parse import quote, unquote_to_bytes
 
 from claimsmith.cel.declarations import Function, function, method, overload
 from claimsmith.cel.types import BOOL, STRING, URL, list_of, map_of
-from claimsmith.cel.values import CelFault, Url
+from claimsmith.cel.values import Url
+from claimsmith.errors import CelFault
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(.*)", re.DOTALL)

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Final
 
 from claimsmith.cel.lib_lists import COMPARABLE
-from claimsmith.cel.values import CelAbort, Cidr, Ip, NamedFormat, Url, Value, actual_size, is_list, is_map, size_of
+from claimsmith.cel.values import Cidr, Ip, NamedFormat, Url, Value, actual_size, is_list, is_map, size_of
+from claimsmith.errors import CelAbort, CelCostLimitReached
 from claimsmith.model.quantity import Quantity
 from claimsmith.model.semver import Semver
 
@@ -32,15 +33,11 @@ REGEX_FACTOR: Final = 0.25
 """Cost of one character of a pattern, for each unit of the text's cost."""
 
 
-class CostLimitReached(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
-    """The evaluation costs more than it may."""
-
-
 class CostMeter:
     """Counts the cost of one evaluation.
 
     Args:
-        limit: Largest cost, in upstream's units; more raises CostLimitReached.
+        limit: Largest cost, in upstream's units; more raises CelCostLimitReached.
         node_count: No node has an id above it.
     """
 
@@ -58,7 +55,7 @@ class CostMeter:
         self._ids.append(node_id)
         self._values.append(value)
         if self.cost > self.limit:
-            raise CostLimitReached
+            raise CelCostLimitReached
 
     def drop(self, node_id: int) -> None:
         """Forget the last value of a node and all values behind it."""

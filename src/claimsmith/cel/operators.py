@@ -28,7 +28,6 @@ from claimsmith.cel.values import (
     INT64_MAX,
     INT64_MIN,
     UINT64_MAX,
-    CelFault,
     Duration,
     MutableList,
     Timestamp,
@@ -41,6 +40,7 @@ from claimsmith.cel.values import (
     is_map,
     size_of,
 )  # fmt: skip
+from claimsmith.errors import CelFault
 
 NO_OVERLOAD: Final = "no such overload"
 

@@ -18,13 +18,13 @@ from claimsmith.cel.environment import DEFAULT, CelEnvironment
 from claimsmith.cel.estimate import estimate_cost
 from claimsmith.cel.frames import Failure, Frame, Step
 from claimsmith.cel.interpreter import plan
-from claimsmith.cel.meter import CostLimitReached, CostMeter
+from claimsmith.cel.meter import CostMeter
 from claimsmith.cel.parser import parse
 from claimsmith.cel.reads import DeviceRead, find_reads
 from claimsmith.cel.types import ANY, BOOL, DYN, INT, SEMVER, STRING, CelType
 from claimsmith.cel.validators import validate
-from claimsmith.cel.values import CelAbort, Value, is_list, type_name
-from claimsmith.errors import CelCompileError, CelCostError, CelRuntimeError
+from claimsmith.cel.values import Value, is_list, type_name
+from claimsmith.errors import CelAbort, CelCompileError, CelCostError, CelCostLimitReached, CelRuntimeError
 from claimsmith.model.device import AttributeKind, DeviceAttribute
 from claimsmith.model.semver import Semver
 
@@ -162,7 +162,7 @@ class Program:
         meter = CostMeter(cost_limit, self._node_count)
         try:
             value = self._steps.run(Frame(meter, prepared.as_value()))
-        except CostLimitReached:
+        except CelCostLimitReached:
             message = f"costs more than {cost_limit} on this device"
             error = CelCostError(message, text=self.text, offset=0, hint="use smaller lists or fewer nested loops")
             return Outcome(cost=meter.cost, error=error)

@@ -14,8 +14,7 @@ from claimsmith.cel.lib_format import parse_clauses
 from claimsmith.cel.lib_regex import compile_pattern
 from claimsmith.cel.lib_time import parse_duration, parse_timestamp
 from claimsmith.cel.types import CelType
-from claimsmith.cel.values import CelFault
-from claimsmith.errors import CelCompileError
+from claimsmith.errors import CelCompileError, CelFault
 
 _TEXT_READERS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "duration": (parse_duration, "a duration such as '1h30m'"),

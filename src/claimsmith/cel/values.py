@@ -15,6 +15,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final
 
 from claimsmith.cel.types import CelType
+from claimsmith.errors import CelAbort, CelFault
 from claimsmith.model.quantity import Quantity
 from claimsmith.model.semver import Semver
 
@@ -24,18 +25,6 @@ UINT64_MAX: Final = 2**64 - 1
 
 Value = Any
 """Any run-time value; see the module's text for what stands for what."""
-
-
-class CelFault(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
-    """An evaluation failed; becomes a failure value in the interpreter and an exact error at the edge."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
-
-class CelAbort(BaseException):
-    """Upstream stops with an internal error here, which && and || don't absorb; so nothing between may catch it."""
 
 
 class Uint(int):
