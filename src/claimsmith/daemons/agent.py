@@ -174,6 +174,11 @@ class Agent:
         for part in self._parts.values():
             await part.publisher.wait_published()
 
+    async def wait_registered(self, timeout_s: float) -> bool:
+        """Wait until the kubelet has answered to the registration of every driver; tell whether it took them all."""
+        waits = [part.plugin.registration.wait(timeout_s) for part in self._parts.values()]
+        return all(await asyncio.gather(*waits))
+
     def states(self) -> tuple[DriverState, ...]:
         """Return how the drivers fare, in their order."""
         return tuple(part.state() for part in self._parts.values())

@@ -16,6 +16,7 @@ from claimsmith.sdk.registry import create_drivers
 __all__ = ["NodePlace", "run_node"]
 
 _PLUGIN = "simulated"
+_REGISTERED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ async def run_node(
 
     Args:
         options: Options of its agent; each call is a new boot.
-        ready: Gets the drivers once the node is in the API server and its devices are published.
+        ready: Gets the drivers once the node is in the API server, with its drivers registered and their devices published.
 
     Raises:
         InputError: Settings of a driver can't be used.
@@ -60,5 +61,6 @@ async def run_node(
         booted = replace(options, boot_id=str(uuid.uuid4()))
         async with Agent(drivers, node_name=name, client=client, paths=place.paths, options=booted) as agent:
             await agent.wait_published()
+            await agent.wait_registered(_REGISTERED_S)
             ready.set_result(drivers)
             await asyncio.Event().wait()
