@@ -46,7 +46,7 @@ async def run_node(
 
     Args:
         options: Options of its agent; each call is a new boot.
-        ready: Gets the drivers once the node is in the API server, with its drivers registered and their devices published.
+        ready: Gets the drivers once the node is in the API server, drivers are registered and their devices published.
 
     Raises:
         InputError: Settings of a driver can't be used.
