@@ -301,10 +301,9 @@ class _Checker:
 
     def instantiate(self, overload: Overload) -> tuple[tuple[CelType, ...], CelType]:
         """Return the argument types and the result of an overload, with new variables for its parameters."""
-        names = sorted({name for a_type in (*overload.args, overload.result) for name in _param_names(a_type)})
-        if not names:
+        if not overload.params:
             return overload.args, overload.result
-        fresh = {name: self.new_variable() for name in names}
+        fresh = {name: self.new_variable() for name in overload.params}
         return tuple(substitute(fresh, arg) for arg in overload.args), substitute(fresh, overload.result)
 
     def fail_overload(self, expr: Call, given: tuple[CelType, ...]) -> NoReturn:
@@ -420,13 +419,6 @@ def _qualified_name(expr: Expr) -> str:
         names.append(expr.field)
         expr = expr.operand
     return ".".join([expr.name, *reversed(names)]) if isinstance(expr, Ident) else ""
-
-
-def _param_names(a_type: CelType) -> set[str]:
-    """Return the names of the type parameters in a type."""
-    if a_type.kind == "param":
-        return {a_type.name}
-    return {name for inner in a_type.params for name in _param_names(inner)}
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

@@ -34,6 +34,11 @@ class Overload:
     is_method: bool = False
     run: Implementation | None = None
     is_guarded: bool = True
+    params: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = {name for a_type in (*self.args, self.result) for name in a_type.param_names()}
+        object.__setattr__(self, "params", tuple(sorted(names)))
 
     def accepts(self, values: tuple[Value, ...]) -> bool:
         """Tell whether run-time arguments fit the signature."""

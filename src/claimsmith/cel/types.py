@@ -56,6 +56,12 @@ class CelType:
             return self.name
         return f"{self.name}({', '.join(map(str, self.params))})"
 
+    def param_names(self) -> set[str]:
+        """Return the names of the type parameters in this type."""
+        if self.kind == "param":
+            return {self.name}
+        return {name for inner in self.params for name in inner.param_names()}
+
     @property
     def is_dyn(self) -> bool:
         """True for the types that the checker leaves to run time."""
