@@ -10,10 +10,21 @@ from claimsmith.errors import ClaimsmithError
 from tests.cases.allocation import judge_allocation
 from tests.cases.casefile import CaseFile, list_cases, read_case
 from tests.cases.expressions import judge_expressions
+from tests.cases.node_script import NODE_PLAY
 from tests.cases.publishing import judge_publishing
 from tests.cases.tables import judge_device_files, judge_normalising
 
 Judge = Callable[[CaseFile], Awaitable[list[str]]]
+
+PLAYS: Final = (NODE_PLAY,)
+"""Where scripts can be played."""
+
+
+async def judge_script(case: CaseFile) -> list[str]:
+    """Return what differs from the right states, on the stage that knows all of the script."""
+    case.check_fields("given", "steps", "variants", *(name for name in case.content if name.startswith("for-each-")))
+    return await next(play for play in PLAYS if not play.find_missing(case)).play(case)
+
 
 JUDGES: Final[Mapping[str, Judge]] = {
     "allocate": judge_allocation,
@@ -21,11 +32,15 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "cli": judge_device_files,
     "normalise": judge_normalising,
     "publish": judge_publishing,
+    "script": judge_script,
 }
 
 
 def find_obstacle(case: CaseFile) -> str:
     """Return why a case can't be judged yet; empty when it can."""
+    if case.kind == "script":
+        missing = min((play.find_missing(case) for play in PLAYS), key=len)
+        return f"no stage knows {', '.join(missing)}" if missing else ""
     return "" if case.kind in JUDGES else f"no judge for kind {case.kind}"
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from claimsmith.model.device import Device
 from claimsmith.model.inventory import Inventory
 from claimsmith.model.prepared import ContainerEdits, DeviceNode, PreparedDevice, PreparedDevices, PrepareRequest
-from claimsmith.sdk import Driver, DriverError, RequestedDevice
+from claimsmith.sdk import Driver, DriverError, InventoryChanged, RequestedDevice, StopSignal
+from claimsmith.testing import builders as b
 
 
 class PaperDriver(Driver):
@@ -25,6 +26,18 @@ class PaperDriver(Driver):
         self.name = name
         self.devices = {device.name: device for device in devices}
         self.nodes = dict(nodes or {})
+        self._changed: InventoryChanged | None = None
+
+    def become(self, names: Iterable[str]) -> None:
+        """Have devices of these names from now on, and say so."""
+        self.devices = {name: self.devices.get(name) or b.device(name) for name in names}
+        if self._changed is not None:
+            self._changed()
+
+    def watch_inventory(self, changed: InventoryChanged, stop: StopSignal) -> None:
+        self._changed = changed
+        changed()
+        stop.wait()
 
     def discover(self) -> Inventory:
         return Inventory.of(*self.devices.values())

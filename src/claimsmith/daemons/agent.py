@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
-from claimsmith.api.kinds import RESOURCE_CLAIM
+from claimsmith.api.kinds import NODE, RESOURCE_CLAIM
 from claimsmith.api.resource import parse_resource_claim
 from claimsmith.daemons.agent_driver import DriverLoop, LoopOptions
 from claimsmith.daemons.agent_names import LabelledDriver
 from claimsmith.errors import ApiError, ClaimsmithError, ConfigError
 from claimsmith.kube.client import KubeClient
+from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId
@@ -127,6 +128,7 @@ class Agent:
         """Numbers of all drivers."""
         chosen = options or AgentOptions()
         boot_id = read_boot_id() if chosen.boot_id is None else chosen.boot_id
+        self._client, self._node_name = client, node_name
         claims = ApiClaims(client)
         self._parts: dict[str, _Part] = {}
         for driver in drivers:
@@ -159,6 +161,7 @@ class Agent:
                 await stack.enter_async_context(part.plugin)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             tasks = [group.create_task(work, name=name) for part in self._parts.values() for work, name in part.works()]
+            tasks += [group.create_task(work, name="agent events") for work in self._tell_damage()]
             stack.callback(lambda: [task.cancel() for task in tasks])
             self._stack = stack.pop_all()
         return self
@@ -168,6 +171,21 @@ class Agent:
     ) -> None:
         """Stop serving and publishing; slices, CDI files and prepared claims stay."""
         await self._stack.__aexit__(kind, error, trace)
+
+    def _tell_damage(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """Record an event about the node for each checkpoint that was damaged; gives what writes them, if any."""
+        damaged = [part for part in self._parts.values() if part.plugin.damaged]
+        if not damaged:
+            return
+        recorder = EventRecorder(self._client, "claimsmith-agent")
+        # Events about nodes have the name in place of the uid, as those of the kubelet do.
+        about = ObjectReference(kind=NODE, name=self._node_name, uid=self._node_name)
+        for part in damaged:
+            where, count = ", ".join(map(str, part.plugin.damaged)), len(part.plugin.prepared())
+            text = f"The checkpoint of driver {part.driver.name} was damaged and is now {where}; its {count} prepared "
+            text += "claims were read from the CDI files"
+            recorder.record(about, "Warning", "CheckpointDamaged", text)
+        yield recorder.run()
 
     async def wait_published(self) -> None:
         """Return once the API server shows the devices of every driver."""
@@ -198,7 +216,14 @@ class _Part:
         options: LoopOptions,
     ) -> None:
         self.driver, self.plugin, self.publisher, self._claims = driver, plugin, publisher, claims
-        self.loop = DriverLoop(driver, node=node, publisher=publisher, find_held=self._find_held, options=options)
+        self.loop = DriverLoop(
+            driver,
+            node=node,
+            publisher=publisher,
+            find_held=self._find_held,
+            tell_kubelet=plugin.report_health,
+            options=options,
+        )
 
     def works(self) -> tuple[tuple[Coroutine[Any, Any, None], str], ...]:
         """Return what runs as long as the agent does, with names."""

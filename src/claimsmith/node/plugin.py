@@ -13,9 +13,11 @@ from typing import Final, Self
 from claimsmith.errors import ApiError, ClaimsmithError, ConfigError, NotFoundError
 from claimsmith.kubelet.paths import NodePaths, make_folder
 from claimsmith.kubelet.services import DRA_PLUGIN_TYPE
+from claimsmith.model.inventory import DeviceHealth
 from claimsmith.model.names import ClaimRef
 from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, DraPlugin
 from claimsmith.node.entry import PreparedClaim
+from claimsmith.node.health import HEALTH_SERVICES, HealthService
 from claimsmith.node.preparation import Preparation
 from claimsmith.node.registration import Registration, registration_socket, service_socket
 from claimsmith.node.sockets import SocketServer
@@ -83,9 +85,12 @@ class NodePlugin:
             preparation=self._preparation,
             executor=self._executor,
         )
-        self.registration = Registration(DRA_PLUGIN_TYPE, driver.name, endpoint=endpoint, services=DRA_SERVICES)
+        self._health = HealthService(node_name)
+        watches = type(driver).watch_health is not Driver.watch_health
+        services = (*DRA_SERVICES, *HEALTH_SERVICES) if watches else DRA_SERVICES
+        self.registration = Registration(DRA_PLUGIN_TYPE, driver.name, endpoint=endpoint, services=services)
         """What the kubelet said of the registration."""
-        self._service = SocketServer(endpoint, self._dra.handlers())
+        self._service = SocketServer(endpoint, (*self._dra.handlers(), *(self._health.handlers() if watches else ())))
         self._registrar = SocketServer(
             registration_socket(paths.plugins_registry, driver.name, instance_uid), self.registration.handlers()
         )
@@ -115,9 +120,21 @@ class NodePlugin:
         """Stop serving, the registration first; what is prepared stays prepared."""
         await self._stack.aclose()
 
+    @property
+    def damaged(self) -> tuple[Path, ...]:
+        """Where damaged checkpoints were put since the start; what is prepared was read from the CDI files again."""
+        return self._preparation.damaged
+
     def prepared(self) -> tuple[PreparedClaim, ...]:
         """Return the claims that are prepared, or whose preparation was begun."""
         return self._preparation.claims()
+
+    def report_health(self, *devices: DeviceHealth) -> None:
+        """Tell the kubelet how some devices fare; others keep what was told of them. In the event loop only.
+
+        Without effect for a driver that does not watch the health of its devices.
+        """
+        self._health.report(*devices)
 
     async def remove_leftovers(self) -> int:
         """Unprepare claims that no longer exist in the API server under their uid; return how many.

@@ -62,6 +62,11 @@ class Preparation:
             self._checkpoint.open()
         self._report()
 
+    @property
+    def damaged(self) -> tuple[Path, ...]:
+        """Where damaged checkpoints were put since the start."""
+        return self._checkpoint.damaged
+
     def claims(self) -> tuple[PreparedClaim, ...]:
         """Return all claims whose preparation was at least begun; safe to call from any thread."""
         return self._checkpoint.claims()
