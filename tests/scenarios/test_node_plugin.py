@@ -23,9 +23,11 @@ from claimsmith.kubelet.services import (
     PREPARE_V1,
     PREPARE_V1BETA1,
     UNPREPARE_V1,
+    WATCH_V1,
     Method,
 )
 from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.inventory import DeviceHealth
 from claimsmith.model.names import ClaimRef
 from claimsmith.node.plugin import NodePlugin
 from claimsmith.testing.builders import allocated, claim, request, result
@@ -58,7 +60,7 @@ class Bench:
         self.driver = RecordingDriver()
         self.claims = StoredClaims(*(ready(name, device) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))))
 
-    def plugin(self, *, instance_uid: str = "") -> NodePlugin:
+    def plugin(self, *, instance_uid: str = "", serves_health: bool = False) -> NodePlugin:
         return NodePlugin(
             self.driver,
             paths=self.paths,
@@ -66,6 +68,7 @@ class Bench:
             claims=self.claims,
             boot_id="boot",
             instance_uid=instance_uid,
+            serves_health=serves_health,
         )
 
     @property
@@ -309,3 +312,22 @@ async def test_nothing_is_cleaned_up_on_the_word_of_a_failing_api_server(bench: 
 
         assert await plugin.remove_leftovers() == 0
         assert len(plugin.prepared()) == 1
+
+
+async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(bench: Bench) -> None:
+    async with (
+        bench.plugin(serves_health=True) as plugin,
+        grpc.aio.insecure_channel(f"unix:{bench.service}") as channel,
+    ):
+        info = await call(bench.registrar, GET_INFO, registration.InfoRequest())
+        plugin.report_health(DeviceHealth(device="gpu-0", healthy=False, message="fell off the bus"))
+        watch = channel.unary_stream(
+            WATCH_V1.path,
+            request_serializer=WATCH_V1.request.SerializeToString,
+            response_deserializer=WATCH_V1.response.FromString,
+        )(WATCH_V1.request(), timeout=20)
+        first = await anext(aiter(watch))
+        watch.cancel()
+
+    assert list(info.supported_versions)[2:] == ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]
+    assert [(item.device.device_name, item.message) for item in first.devices] == [("gpu-0", "fell off the bus")]

@@ -143,6 +143,7 @@ class Agent:
                 boot_id=boot_id,
                 instance_uid=chosen.instance_uid,
                 meter=self.meter,
+                serves_health=type(driver).watch_health is not Driver.watch_health,
             )
             publisher = SlicePublisher(client, driver=driver.name, node=node_name)
             self._parts[driver.name] = _Part(

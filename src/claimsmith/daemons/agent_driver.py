@@ -55,6 +55,7 @@ class DriverLoop:
         node: Name of the node.
         publisher: Who publishes.
         find_held: Tells which devices claims hold.
+        tell_kubelet: Gets what the driver says of the health of devices.
         options: How often things are looked at.
     """
 
@@ -65,12 +66,13 @@ class DriverLoop:
         node: str,
         publisher: SlicePublisher,
         find_held: FindHeld,
+        tell_kubelet: Callable[..., None],
         options: LoopOptions,
     ) -> None:
         self.last_error: ClaimsmithError | None = None
         """Why the devices can't be listed now; None when they can."""
         self._driver, self._node, self._publisher = driver, node, publisher
-        self._find_held, self._options = find_held, options
+        self._find_held, self._tell_kubelet, self._options = find_held, tell_kubelet, options
         self._taints = HealthTaints(driver.name, node, options.health)
         self._tainted: frozenset[DeviceId] = frozenset()
         self._inventory: Inventory | None = None
@@ -165,10 +167,12 @@ class DriverLoop:
         return frozenset(published) - listed
 
     def _on_health(self, devices: tuple[DeviceHealth, ...]) -> None:
+        published = [self._driver.translate(health) for health in devices]
+        self._tell_kubelet(*published)
         now_s = time.monotonic()
         before = self._taints.taints(now_s)
-        for health in devices:
-            self._taints.note(self._driver.translate(health), now_s)
+        for health in published:
+            self._taints.note(health, now_s)
         after = self._taints.taints(now_s)
         for device in sorted(after.keys() - before.keys()):
             log_event(_log, logging.WARNING, "Device unhealthy", device=device, cause=after[device][0].value)

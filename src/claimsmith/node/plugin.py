@@ -55,6 +55,7 @@ class NodePlugin:
         boot_id: Which boot of the machine this is.
         instance_uid: uid of the driver's pod; needed only for two at a time, as during a rolling update.
         meter: Takes the numbers; a meter of its own when not given.
+        serves_health: Whether `report_health` will be called for the devices; else the kubelet asks for no health.
 
     Raises:
         ConfigError: A socket's path is too long.
@@ -70,6 +71,7 @@ class NodePlugin:
         boot_id: str,
         instance_uid: str = "",
         meter: Meter | None = None,
+        serves_health: bool = False,
     ) -> None:
         self._driver, self._paths, self._claims = driver, paths, claims
         folder = paths.folder_of(driver.name)
@@ -86,11 +88,11 @@ class NodePlugin:
             executor=self._executor,
         )
         self._health = HealthService(node_name)
-        watches = type(driver).watch_health is not Driver.watch_health
-        services = (*DRA_SERVICES, *HEALTH_SERVICES) if watches else DRA_SERVICES
+        services = (*DRA_SERVICES, *HEALTH_SERVICES) if serves_health else DRA_SERVICES
         self.registration = Registration(DRA_PLUGIN_TYPE, driver.name, endpoint=endpoint, services=services)
         """What the kubelet said of the registration."""
-        self._service = SocketServer(endpoint, (*self._dra.handlers(), *(self._health.handlers() if watches else ())))
+        health = self._health.handlers() if serves_health else ()
+        self._service = SocketServer(endpoint, (*self._dra.handlers(), *health))
         self._registrar = SocketServer(
             registration_socket(paths.plugins_registry, driver.name, instance_uid), self.registration.handlers()
         )
@@ -130,10 +132,7 @@ class NodePlugin:
         return self._preparation.claims()
 
     def report_health(self, *devices: DeviceHealth) -> None:
-        """Tell the kubelet how some devices fare; others keep what was told of them. In the event loop only.
-
-        Without effect for a driver that does not watch the health of its devices.
-        """
+        """Tell the kubelet how some devices fare; others keep what was told of them. In the event loop only."""
         self._health.report(*devices)
 
     async def remove_leftovers(self) -> int:
