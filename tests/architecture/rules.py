@@ -9,6 +9,7 @@ import ast
 import builtins
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 MAX_MODULE_LINES = 600
@@ -33,6 +34,12 @@ _FOREIGN_PLACES = re.compile(
 )
 
 
+@lru_cache(maxsize=2048)
+def _parse(text: str) -> ast.Module:
+    """Parse a source once for all rules; none of them changes the tree."""
+    return ast.parse(text)
+
+
 def is_generated(path: PurePosixPath, text: str) -> bool:
     """Tell whether a file is a generated one, which nobody reads or edits."""
     return str(path).startswith(_GENERATED_ROOMS) and any(
@@ -54,7 +61,7 @@ def find_long_functions(path: PurePosixPath, text: str) -> list[str]:
         return []
     return [
         f"{path}:{node.lineno}: {node.name} has {count} lines, allowed {MAX_FUNCTION_LINES}; split it"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(_parse(text))
         if isinstance(node, _Function) and (count := _count_lines(node)) > MAX_FUNCTION_LINES
     ]
 
@@ -80,7 +87,7 @@ def find_missing_docstrings(path: PurePosixPath, text: str) -> list[str]:
     """Find public modules, classes, functions and methods without a docstring."""
     if is_generated(path, text):
         return []
-    tree = ast.parse(text)
+    tree = _parse(text)
     missing = [] if not text.strip() or ast.get_docstring(tree) else [f"{path}:1: the module has no docstring"]
     return missing + [
         f"{path}:{node.lineno}: {node.name} has no docstring; say in one line what it gives"
@@ -122,7 +129,7 @@ def find_stray_exceptions(path: PurePosixPath, text: str) -> list[str]:
         return []
     return [
         f"{path}:{node.lineno}: exception {node.name} is defined here; move it to errors.py"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(_parse(text))
         if isinstance(node, ast.ClassDef)
         and not node.name.startswith("_")
         and any(_is_exception(_last_name(base)) for base in node.bases)
@@ -139,7 +146,7 @@ def find_impure_calls(path: PurePosixPath, text: str) -> list[str]:
         return []
     return [
         f"{path}:{node.lineno}: {what} in a pure room; take the value as an argument"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(_parse(text))
         if isinstance(node, ast.stmt | ast.expr) and (what := _impure_name(node))
     ]
 
@@ -180,7 +187,7 @@ def find_test_habits(path: PurePosixPath, text: str) -> list[str]:
     """Find mocks and sleeps in tests: a fake or an event says more and waits less."""
     return [
         f"{path}:{node.lineno}: {what}; use a fake, an event or a clock that the test turns"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(_parse(text))
         if isinstance(node, ast.stmt | ast.expr) and (what := _bad_habit(node))
     ]
 
