@@ -62,17 +62,18 @@ def compare_decision(
     expected: Expectation, decision: Decision, claims: Sequence[ResourceClaim], *, like_upstream: bool
 ) -> list[str]:
     """Return what differs between the decision and upstream's answer, but for the validity of the allocation."""
-    if problem := _compare_verdict(expected, decision):
+    exactly = like_upstream and expected.ordered
+    if problem := _compare_verdict(expected, decision, exactly=exactly):
         return [problem]
     if not isinstance(decision, Allocation) or not expected.allocation:
         return []
-    if like_upstream and expected.ordered:
+    if exactly:
         return _compare_exactly(expected.allocation, decision.results)
     theirs, ours = _ranks(claims, expected.allocation), _ranks(claims, decision.results)
     return [f"alternatives {ours}, upstream's are better: {theirs}"] if ours > theirs else []
 
 
-def _compare_verdict(expected: Expectation, decision: Decision) -> str:
+def _compare_verdict(expected: Expectation, decision: Decision, *, exactly: bool) -> str:
     found = describe(decision)
     wanted = f"upstream: {expected.verdict} {expected.error_kind}".strip()
     if isinstance(decision, Undecided):
@@ -83,6 +84,8 @@ def _compare_verdict(expected: Expectation, decision: Decision) -> str:
             agrees = isinstance(decision, Allocation)
         case "infeasible":
             agrees = isinstance(decision, Pending)
+        case "error" if exactly and expected.error_kind:
+            agrees = isinstance(decision, Refused) and decision.kind == expected.error_kind
         case "error" if expected.error_kind in _MUST_BE_ERROR:
             agrees = is_error
         case "error" if expected.error_kind == "invalid-pool":

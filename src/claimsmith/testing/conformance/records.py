@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from claimsmith.allocate.problem import merge_taint_rules
 from claimsmith.api.core import parse_node
-from claimsmith.api.resource import parse_device_class, parse_resource_claim, parse_resource_slice
+from claimsmith.api.resource import (
+    parse_device_class,
+    parse_device_taint_rule,
+    parse_resource_claim,
+    parse_resource_slice,
+)
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.features import Features
@@ -19,8 +25,8 @@ __all__ = ["RecordedProblem", "get_field", "parse_features", "parse_problem"]
 
 _ALLOWED: Final = frozenset(
     {
-        "name", "features", "node", "nodes", "classes", "slices", "allocatedClaims", "allocated", "claims", "sequence",
-        "sequenceNodes", "results", "error", "tags", "meta", "upstream",
+        "name", "features", "node", "nodes", "classes", "slices", "taintRules", "allocatedClaims", "allocated", "claims",
+        "sequence", "sequenceNodes", "results", "error", "tags", "meta", "upstream",
     }
 )  # fmt: skip
 _SETS: Final = {
@@ -42,6 +48,7 @@ class RecordedProblem:
 
     Args:
         nodes: Each is asked on its own.
+        slices: With DeviceTaintRules merged in.
         allocated: Claims that hold devices.
         taken: Devices in use besides those.
         claims: Claims of one pod; empty for a sequence.
@@ -98,13 +105,14 @@ def parse_problem(record: Mapping[str, Any]) -> RecordedProblem:
     if unknown := sorted(set(record) - _ALLOWED):
         raise FieldError(unknown[0], record[unknown[0]], allowed="no such field", hint="teach the reader this field")
     nodes = ([record["node"]] if record.get("node") else []) + list(record.get("nodes") or [])
+    slices = tuple(parse_resource_slice(item) for item in record.get("slices") or [])
     classes = [parse_device_class(item) for item in record.get("classes") or []]
     return RecordedProblem(
         name=get_field(record, "name", str),
         features=parse_features(record.get("features", "default")),
         nodes=tuple(parse_node(item) for item in nodes),
         classes={item.name: item for item in classes},
-        slices=tuple(parse_resource_slice(item) for item in record.get("slices") or []),
+        slices=merge_taint_rules(slices, [parse_device_taint_rule(item) for item in record.get("taintRules") or []]),
         allocated=_parse_claims(record.get("allocatedClaims")),
         taken=frozenset(_parse_device(text) for text in record.get("allocated") or []),
         claims=_parse_claims(record.get("claims")),
