@@ -25,8 +25,8 @@ __all__ = ["RecordedProblem", "get_field", "parse_features", "parse_problem"]
 
 _ALLOWED: Final = frozenset(
     {
-        "name", "features", "node", "nodes", "classes", "slices", "taintRules", "allocatedClaims", "allocated", "claims",
-        "sequence", "sequenceNodes", "results", "error", "tags", "meta", "upstream",
+        "name", "features", "node", "nodes", "classes", "slices", "taintRules", "allocatedClaims", "allocated",
+        "claims", "sequence", "sequenceNodes", "results", "error", "tags", "meta", "upstream",
     }
 )  # fmt: skip
 _SETS: Final = {
