@@ -39,13 +39,14 @@ class Bench:
     claims: Reflector[ResourceClaim]
     events: Reflector[dict[str, Any]]
     scheduler: Scheduler
+    informers: Informers
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def listen(self) -> None:
         for reflector in (self.pods, self.claims, self.events):
-            reflector.subscribe(self._hear)
+            reflector.subscribe(self.hear)
 
-    def _hear(self, old: object, new: object) -> None:
+    def hear(self, old: object, new: object) -> None:
         self.changed.set()
 
     async def until(self, condition: Callable[[], bool], *, within_s: float = 20.0) -> None:
@@ -181,9 +182,9 @@ async def bench(
         own, theirs = KubeClient.for_url(address), client(address)
         informers = Informers(own)
         scheduler = Scheduler(theirs, informers, options)
-        controllers = Controllers(theirs, informers, quarantine_s=0.0)
+        controllers = Controllers(theirs, informers, quarantine_s=0.0, status_period_s=0.2)
         pods, claims = informers.of(POD, parse_pod), informers.of(RESOURCE_CLAIM, parse_resource_claim)
-        found = Bench(own, address, pods, claims, informers.of(EVENT, _message), scheduler)
+        found = Bench(own, address, pods, claims, informers.of(EVENT, _message), scheduler, informers)
         found.listen()
         tasks = [asyncio.create_task(run) for run in (informers.run(), scheduler.run(), controllers.run())]
         try:

@@ -6,6 +6,7 @@ import asyncio
 
 from claimsmith.embedded.controllers.claims import ClaimController
 from claimsmith.embedded.controllers.pods import PodGarbageController
+from claimsmith.embedded.controllers.taints import TaintEvictionController
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.informers import Informers
 
@@ -19,12 +20,18 @@ class Controllers:
         client: The API server.
         informers: Shared reflectors; whoever made them runs them.
         quarantine_s: Seconds that a node may be missing before its pods are ended; >= 0.
+        status_period_s: Least seconds between two reports of a taint rule's progress; > 0.
     """
 
-    def __init__(self, client: KubeClient, informers: Informers, *, quarantine_s: float = 40.0) -> None:
+    def __init__(
+        self, client: KubeClient, informers: Informers, *, quarantine_s: float = 40.0, status_period_s: float = 10.0
+    ) -> None:
         self.claims = ClaimController(client.for_manager("kube-controller-manager"), informers)
         self.pods = PodGarbageController(
             client.for_manager("kube-controller-manager"), informers, quarantine_s=quarantine_s
+        )
+        self.taints = TaintEvictionController(
+            client.for_manager("kube-controller-manager"), informers, status_period_s=status_period_s
         )
 
     async def run(self) -> None:
@@ -32,3 +39,4 @@ class Controllers:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.claims.run(), name="claim controller")
             group.create_task(self.pods.run(), name="pod garbage collector")
+            group.create_task(self.taints.run(), name="device taint eviction controller")
