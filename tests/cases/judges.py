@@ -9,15 +9,27 @@ from typing import Final
 from claimsmith.errors import ClaimsmithError
 from tests.cases.allocation import judge_allocation
 from tests.cases.casefile import CaseFile, list_cases, read_case
+from tests.cases.cluster_stage import CLUSTER_PLAY
 from tests.cases.expressions import judge_expressions
+from tests.cases.gangs import find_missing, judge_gang
 from tests.cases.node_script import NODE_PLAY
 from tests.cases.publishing import judge_publishing
 from tests.cases.tables import judge_device_files, judge_normalising
 
 Judge = Callable[[CaseFile], Awaitable[list[str]]]
 
-PLAYS: Final = (NODE_PLAY,)
+PLAYS: Final = (NODE_PLAY, CLUSTER_PLAY)
 """Where scripts can be played."""
+
+
+MISSING: Final[Mapping[str, str]] = {
+    "driver": "needs the driver for NVIDIA cards",
+    "extender": "needs the scheduler extender",
+    "labels": "needs node labels made from cards",
+}
+"""What the product does not have yet, by kind of case."""
+
+_SHOWN: Final = 4
 
 
 async def judge_script(case: CaseFile) -> list[str]:
@@ -32,16 +44,26 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "cli": judge_device_files,
     "normalise": judge_normalising,
     "publish": judge_publishing,
+    "schedule": judge_gang,
     "script": judge_script,
 }
 
 
 def find_obstacle(case: CaseFile) -> str:
     """Return why a case can't be judged yet; empty when it can."""
+    if case.kind == "schedule":
+        return ", ".join(find_missing(case))
     if case.kind == "script":
-        missing = min((play.find_missing(case) for play in PLAYS), key=len)
-        return f"no stage knows {', '.join(missing)}" if missing else ""
-    return "" if case.kind in JUDGES else f"no judge for kind {case.kind}"
+        return _describe(min((play.find_missing(case) for play in PLAYS), key=len))
+    return "" if case.kind in JUDGES else MISSING.get(case.kind, f"no judge for kind {case.kind}")
+
+
+def _describe(missing: list[str]) -> str:
+    """Return what no stage knows, a few in full and the rest counted."""
+    if not missing:
+        return ""
+    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    return f"no stage knows {', '.join(missing[:_SHOWN])}{more}"
 
 
 async def judge(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ Act = Callable[[Any, Step], Awaitable[None]]
 Check = Callable[[Any, Any], Awaitable[str]]
 """Gets the stage and what is wanted; gives what differs, empty when it holds."""
 
-TRIES: Final = 2_000
+TRIES: Final = 10_000
 """How often a state is looked at before it counts as not reached."""
 
 

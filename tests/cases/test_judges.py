@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import scripts
 from tests.cases.casefile import DATA
 from tests.cases.judges import judge, sort_cases
 
@@ -44,6 +45,46 @@ async def test_another_result_is_a_difference(tmp_path: Path, name: str, old: st
     differences = await judge(changed(tmp_path, name, old, new))
 
     assert difference in "\n".join(differences)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "difference"),
+    [
+        ("22", "reserved-for-count: 255", "reserved-for-count: 256", "reserved for 255, right is 256"),
+        ("22", "writes-at-most: 3", "writes-at-most: 1", "writes, allowed 1"),
+        ("22", '{pod-pending: new-2, because: ["256"', '{pod-bound: new-2, because: ["512"', "new-2 has no node"),
+        ("22", "- {do: delete-all-pods, using: wide}\n", "", "claim-gone: wide is there"),
+        ("26", "- {do: discover-returns, devices: [gpu-0, gpu-1, gpu-2]}", "", "['gpu-0', 'gpu-1'], right is"),
+        ("26", "per-event-at-most: 10", "per-event-at-most: 0", "writes after one event, allowed 0"),
+        ("27", "- {do: damage, file: checkpoint, how: $damage}", "", "right is one CheckpointDamaged"),
+        ("29", "minor: 3}, same", "minor: 0}, same", "device nodes"),
+        ("30", "cdi-files: 0", "cdi-files: 1", "0, right is 1"),
+        ("30", "checkpoint-claims: 1", "checkpoint-claims: 0", "1, right is 0"),
+        ("32", "mentions: [gpu-0, u1]", "mentions: [gpu-0, u9]", "the error does not mention u9"),
+        ("32", "each-round-succeeded: 1", "each-round-succeeded: 2", "{1}, right is {2}"),
+    ],
+)
+async def test_a_state_that_is_not_reached_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str, difference: str
+) -> None:
+    monkeypatch.setattr(scripts, "TRIES", 100)
+
+    differences = await judge(changed(tmp_path, name, old, new))
+    assert difference in "\n".join(differences)
+
+
+def test_a_script_with_an_unknown_action_or_state_is_named_and_not_judged(tmp_path: Path) -> None:
+    changed(tmp_path, "26", "do: kubelet.restart", "do: kubelet.dance")
+    changed(tmp_path, "32", "prepare-ok: true", "happy: true")
+    changed(tmp_path, "30", "the API answers 500", "the API sings")
+    judged, others = sort_cases(tmp_path)
+
+    assert judged == []
+    assert others == {
+        "26": "no stage knows action kubelet.dance",
+        "30": "no stage knows variant 'the API sings during the periodic pass'",
+        "32": "no stage knows state happy",
+    }
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,10 @@ class PodQueue:
         for item in [item for item in self._waiting.values() if _helps(item, change)]:
             self._ready(item)
 
+    def look_again(self) -> None:
+        """Let `pop` look at the clock at once: for a clock that does not pass by itself."""
+        self._wake.set()
+
     def next_in_s(self) -> float | None:
         """Return the seconds until a backoff ends or a pod has waited too long; None when nothing waits."""
         times = [entry.order[0] for entry in self._backoff[:1]]
