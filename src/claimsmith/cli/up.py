@@ -65,8 +65,6 @@ def up(
     plan = plan_cluster(read_manifests(files)) if files else plan_tour()
     for sentence in plan.left_out:
         tell(sentence)
-    if not plan.nodes and state is None:
-        tell("found no node in the files, so that no pod can run; name one in a Node or in `nodes` of SimulatedDevices")
     if write_kubeconfig is not None:
         check_kubeconfig(write_kubeconfig)
     options = PlaygroundOptions(port=port, state_file=state, folder=folder, settings_files=_find_settings_files(plan))
@@ -89,6 +87,10 @@ async def _stay(plan: ClusterPlan, options: PlaygroundOptions, write_kubeconfig:
 
     async with Playground(plan, options) as playground:
         with written_kubeconfig(write_kubeconfig, playground.url) if write_kubeconfig else nullcontext():
+            if not playground.nodes:
+                tell(
+                    "no node in the files, so that no pod can run; name one in a Node or in `nodes` of SimulatedDevices"
+                )
             typer.echo(f"API server {playground.url}, {len(playground.nodes)} nodes")
             if write_kubeconfig is not None:
                 typer.echo(f"kubectl --kubeconfig {write_kubeconfig} get nodes,pods,resourceslices")

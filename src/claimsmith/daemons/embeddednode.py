@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import dataclass, replace
+from typing import Final
 
 from claimsmith.daemons.agent import Agent, AgentOptions
 from claimsmith.embedded.kubelet.node import ClusterServices, EmbeddedKubelet, NodeConfig
+from claimsmith.errors import ConfigError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.sdk.driver import Driver, DriverContext
@@ -15,7 +17,8 @@ from claimsmith.sdk.registry import create_drivers
 
 __all__ = ["NodePlace", "run_node"]
 
-_PLUGIN = "simulated"
+_PLUGIN: Final = "simulated"
+_PUBLISH_TIMEOUT_S: Final = 120.0
 _REGISTERED_S = 60.0
 
 
@@ -50,7 +53,7 @@ async def run_node(
 
     Raises:
         InputError: Settings of a driver can't be used.
-        ConfigError: A socket or folder can't be used.
+        ConfigError: A socket or folder can't be used, or the devices can't be published.
     """
     name, settings = place.config.name, place.settings
     drivers = create_drivers(_PLUGIN, settings) if settings.settings_files or settings.documents else ()
@@ -64,3 +67,16 @@ async def run_node(
             await agent.wait_registered(_REGISTERED_S)
             ready.set_result(drivers)
             await asyncio.Event().wait()
+
+
+async def _wait_published(agent: Agent, node: str) -> None:
+    """Return once the API server shows the devices; a node that can't show them would never be ready."""
+    try:
+        async with asyncio.timeout(_PUBLISH_TIMEOUT_S):
+            await agent.wait_published()
+    except TimeoutError:
+        found = "; ".join(error for state in agent.states() for error in state.errors) or "no error"
+        raise ConfigError(
+            f"node {node}: devices not published after {_PUBLISH_TIMEOUT_S:g} s, found {found}; "
+            "correct the settings, or try again on a machine with less load"
+        ) from None

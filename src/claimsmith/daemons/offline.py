@@ -11,12 +11,13 @@ from claimsmith.allocate.explain import explain_nodes
 from claimsmith.allocate.explain_text import format_event
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.search import allocate_on_nodes
-from claimsmith.api.kinds import find_kind_of
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import ModelObject, parse_manifest
 from claimsmith.api.resource import parse_resource_claim
 from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.clusterplan import ONLY_NODE
 from claimsmith.daemons.scheduler_decide import Decider, Placed
+from claimsmith.daemons.sorted_manifests import sort_manifests
 from claimsmith.embedded.controllers.claim_plans import build_template_claim
 from claimsmith.errors import InputError
 from claimsmith.model.claim import (
@@ -38,7 +39,7 @@ from claimsmith.model.workload import Pod
 from claimsmith.publish.plan import preview_slices
 from claimsmith.sdk.driver import DriverContext
 from claimsmith.sdk.registry import create_drivers
-from claimsmith.sdk.settings import SETTINGS_API_VERSION, find_named_nodes
+from claimsmith.sdk.settings import find_named_nodes
 
 __all__ = ["OfflineCluster", "OfflineDecision"]
 
@@ -80,8 +81,8 @@ class OfflineCluster:
     """
 
     def __init__(self, manifests: Iterable[Manifest], *, node: str = "", like_upstream: bool = False) -> None:
-        self.left_out: list[str] = []
-        """One sentence for each manifest that decides nothing."""
+        self.left_out: tuple[str, ...] = ()
+        """One sentence for each manifest of a kind that claimsmith does not know."""
         self._cache = ClusterCache()
         self._cluster = PreparedCluster(like_upstream=like_upstream)
         self._decider = Decider(self._cache, self._cluster)
@@ -121,13 +122,17 @@ class OfflineCluster:
     # --- loading ------------------------------------------------------------------------------------------------------
 
     def _load(self, manifests: tuple[Manifest, ...], only: str) -> None:
-        settings = tuple(item for item in manifests if item.object.get("apiVersion") == SETTINGS_API_VERSION)
-        objects = [value for item in manifests if item not in settings for value in self._parse(item)]
+        found = sort_manifests(manifests)
+        self.left_out = found.left_out
+        settings = found.settings
+        objects = [value for _, item in found.objects if (value := parse_manifest(item)) is not None]
         nodes = {value.name: value for value in objects if isinstance(value, Node)}
         named = [name for item in settings for name in find_named_nodes(item)]
         named += [value.node_name or "" for value in objects if isinstance(value, ResourceSlice)]
         for name in (name for name in named if name and name not in nodes):
             nodes[name] = _usual_node(name)
+        if settings and not nodes:
+            nodes[ONLY_NODE] = _usual_node(ONLY_NODE)
         if only and only not in nodes:
             raise InputError(
                 f"node {only!r}: not in the manifests, allowed {', '.join(nodes) or 'none'}; name one of them"
@@ -139,15 +144,6 @@ class OfflineCluster:
         for value in objects:
             self._see(value)
         self._pods.sort(key=lambda pod: -pod.priority)
-
-    def _parse(self, manifest: Manifest) -> Iterator[ModelObject]:
-        if find_kind_of(manifest.object) is None:
-            names = f"{manifest.object.get('apiVersion')} {manifest.object.get('kind')}"
-            self.left_out.append(f"{manifest.locate()}: {names} decides nothing about devices, left out")
-            return
-        value = parse_manifest(manifest)
-        if value is not None:
-            yield value
 
     def _see(self, value: ModelObject) -> None:
         match value:

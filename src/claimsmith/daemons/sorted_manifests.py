@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from claimsmith.api.kinds import KINDS, Kind, find_kind_of, get_kind_of
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import check_manifest
+from claimsmith.embedded.api.defaults import fill_defaults
+from claimsmith.embedded.api.naming import generate_name
 from claimsmith.errors import InputError
-from claimsmith.sdk.settings import SETTINGS_API_VERSION
+from claimsmith.sdk.settings import SETTINGS_API_VERSION, find_named_nodes
+from claimsmith.validate import FieldIssue, validate_create
+from claimsmith.validate.names import check_driver_name, check_pool_name, check_subdomain
 
 __all__ = ["SETTINGS_KIND", "SortedManifests", "namespace_of", "sort_manifests"]
 
 SETTINGS_KIND: Final = "SimulatedDevices"
 """Kind of the settings that the driver of embedded and offline clusters reads."""
+
+_SHOWN_MAX: Final = 80
+_NO_TIME: Final = "1970-01-01T00:00:00Z"
+"""Stands for the time at which defaults are filled in; nothing that is checked depends on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +46,7 @@ def sort_manifests(manifests: Iterable[Manifest]) -> SortedManifests:
     """Return manifests sorted by what they are for.
 
     Raises:
-        InputError: A manifest has no kind, a field is unknown or of a wrong type, or an object is there twice.
+        InputError: A manifest has no kind, breaks a rule of the API, or an object is there twice.
     """
     settings: list[Manifest] = []
     objects: list[tuple[Kind, Manifest]] = []
@@ -45,10 +54,10 @@ def sort_manifests(manifests: Iterable[Manifest]) -> SortedManifests:
     for manifest in manifests:
         kind = find_kind_of(manifest.object)
         if kind is not None and kind.is_listable:
-            for error in check_manifest(manifest):
-                raise error
+            _check_object(kind, manifest)
             objects.append((kind, manifest))
         elif _is_settings(manifest):
+            _check_settings(manifest)
             settings.append(manifest)
         else:
             left_out.append(_explain(manifest))
@@ -61,6 +70,47 @@ def namespace_of(kind: Kind, manifest: Manifest) -> str:
     if not kind.namespaced:
         return ""
     return str((manifest.object.get("metadata") or {}).get("namespace") or "default")
+
+
+def _check_object(kind: Kind, manifest: Manifest) -> None:
+    """Refuse what an API server would refuse; an object that was read from one has passed already."""
+    for error in check_manifest(manifest):
+        raise error
+    value = copy.deepcopy(dict(manifest.object))
+    metadata = value["metadata"] = value.get("metadata") or {}
+    if metadata.get("uid"):
+        return
+    value.pop("status", None)
+    if kind.namespaced:
+        metadata["namespace"] = namespace_of(kind, manifest)
+    if metadata.get("generateName") and not metadata.get("name"):
+        metadata["name"] = generate_name(metadata["generateName"], lambda letters: letters[0])
+    fill_defaults(kind.plural, value, now=_NO_TIME)
+    _refuse(manifest, validate_create(kind, value))
+
+
+def _check_settings(manifest: Manifest) -> None:
+    """Refuse names in settings that an API server would refuse later; the driver checks the rest."""
+    issues: list[FieldIssue] = []
+    for index, name in enumerate(find_named_nodes(manifest)):
+        issues += check_subdomain(name, f"spec.nodes[{index}]")
+    spec = manifest.object.get("spec") or {}
+    for field, check in (("driver", check_driver_name), ("pool", check_pool_name)):
+        if isinstance(spec, Mapping) and isinstance(spec.get(field), str) and spec[field]:
+            issues += check(spec[field], f"spec.{field}")
+    _refuse(manifest, issues)
+
+
+def _refuse(manifest: Manifest, issues: Iterable[FieldIssue]) -> None:
+    """Raise the first issue, in words that also stand alone."""
+    for issue in issues:
+        is_missing = issue.type == "Required"
+        shown = "nothing" if is_missing else repr(issue.value)
+        shown = f"{shown[:_SHOWN_MAX]}…" if len(shown) > _SHOWN_MAX else shown
+        found = f"found {shown}, " if is_missing or issue.value is not None else ""
+        hint = "add it" if is_missing else "correct it"
+        place = f"{manifest.locate(issue.path)}: {issue.path}"
+        raise InputError(f"{place}: {found}{issue.detail or 'not allowed'}; {hint}")
 
 
 def _is_settings(manifest: Manifest) -> bool:
@@ -83,7 +133,9 @@ def _explain(manifest: Manifest) -> str:
     if api_version == SETTINGS_API_VERSION:
         return f"{manifest.locate()}: left out {api_version} {kind}, allowed {SETTINGS_KIND}; correct the kind"
     near = next((known for known in KINDS if known.kind.lower() == kind.lower()), None)
-    hint = f"write apiVersion: {near.api_version}, kind: {near.kind}" if near else "claimsmith does not know this kind"
+    hint = "claimsmith has no use for this kind"
+    if near is not None and near.is_listable:
+        hint = f"write apiVersion: {near.api_version}, kind: {near.kind}"
     return f"{manifest.locate()}: left out {api_version} {kind}; {hint}"
 
 
