@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from claimsmith.api.jsontext import read_json
-from claimsmith.api.schema import check_object, prune_object
+from claimsmith.api.schema import MAX_DEPTH, check_object, prune_object
 from claimsmith.api.wire.base import Wire
 from claimsmith.errors import FieldError, InputError, ManifestError
 
@@ -99,6 +99,9 @@ def convert(
         if error.source or not source:
             raise
         raise FieldError(error.path, error.found, allowed=error.allowed, hint=error.hint, source=source) from error
+    except RecursionError as error:
+        levels = f"at most {MAX_DEPTH} levels"
+        raise FieldError("", "too deep nesting", allowed=levels, hint="flatten the object", source=source) from error
     except InputError as error:
         for issue in check_object(msgspec.to_builtins(wire), wire_type):
             raise issue.to_error(source=source) from error

@@ -1,5 +1,8 @@
 """The registry of kinds: names, scope, subresources and wire types of everything claimsmith reads or serves.
 
+A kind may be served in several versions. One of them is the hub: the version in which objects are kept, checked and
+converted through (`Kind.hub`); `api.versions` converts.
+
 Nothing of `api.wire` is imported before a wire type is asked for, so that looking up a name costs nothing.
 """
 
@@ -7,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -26,12 +29,17 @@ __all__ = [
     "LEASE",
     "NAMESPACE",
     "NODE",
+    "OLDER_KINDS",
     "POD",
+    "POD_GROUP",
     "PRIORITY_CLASS",
     "RESOURCE_CLAIM",
     "RESOURCE_CLAIM_TEMPLATE",
+    "RESOURCE_POOL_STATUS_REQUEST",
     "RESOURCE_SLICE",
+    "SERVED_KINDS",
     "SERVICE_ACCOUNT",
+    "WORKLOAD",
     "Kind",
     "find_kind",
     "find_kind_of",
@@ -59,6 +67,8 @@ class Kind:
         has_status: True when the `status` subresource exists.
         subresources: Further subresources, such as `binding` of pods.
         verbs: What a client may do with the kind itself.
+        hub_version: Version in which the objects are kept; empty when it is this one.
+        deprecated: Kubernetes releases in which this version became deprecated, and in which it goes; empty for none.
 
     Source: kubectl api-resources of Kubernetes v1.37.2; strategies in k8s.io/kubernetes v1.37.2 pkg/registry.
     """
@@ -74,6 +84,21 @@ class Kind:
     has_status: bool = False
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    hub_version: str = ""
+    deprecated: tuple[str, str] | tuple[()] = ()
+
+    @property
+    def deprecation(self) -> str:
+        """What a client of this version is warned of; empty when there is nothing to say."""
+        if not self.deprecated:
+            return ""
+        since, until = self.deprecated
+        return f"{self.api_version} {self.kind} is deprecated in v{since}+, unavailable in v{until}+"
+
+    @property
+    def hub(self) -> Kind:
+        """The same kind in the version in which its objects are kept; most often itself."""
+        return _BY_PLURAL[self.group, self.hub_version, self.plural] if self.hub_version else self
 
     @property
     def api_version(self) -> str:
@@ -210,6 +235,28 @@ PRIORITY_CLASS: Final = Kind(
     namespaced=False,
 )
 
+POD_GROUP: Final = Kind(
+    group="scheduling.k8s.io",
+    version="v1beta1",
+    kind="PodGroup",
+    plural="podgroups",
+    module="scheduling_v1beta1",
+    has_status=True,
+)
+WORKLOAD: Final = Kind(
+    group="scheduling.k8s.io", version="v1beta1", kind="Workload", plural="workloads", module="scheduling_v1beta1"
+)
+RESOURCE_POOL_STATUS_REQUEST: Final = Kind(
+    group=_RESOURCE_GROUP,
+    version="v1alpha3",
+    kind="ResourcePoolStatusRequest",
+    plural="resourcepoolstatusrequests",
+    module="resource_v1alpha3",
+    namespaced=False,
+    has_status=True,
+)
+"""A question about a pool. It is checked, but neither read nor served: nothing here answers it."""
+
 KINDS: Final[tuple[Kind, ...]] = (
     BINDING,
     EVENT,
@@ -224,17 +271,58 @@ KINDS: Final[tuple[Kind, ...]] = (
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
     PRIORITY_CLASS,
+    POD_GROUP,
+    WORKLOAD,
 )
-"""All kinds, ordered by group, then kind."""
+"""All kinds in the version in which they are kept, ordered by group, then version, then kind."""
+
+
+def _older(
+    version: str, *kinds: Kind, deprecated: tuple[str, str] | tuple[()] = (), module: str = ""
+) -> tuple[Kind, ...]:
+    """Return kinds as an older version has them.
+
+    Args:
+        version: The version.
+        kinds: The kinds as they are kept.
+        deprecated: As in `Kind`.
+        module: Module of all their wire types; empty when they are cut like those of the kept version.
+    """
+    return tuple(
+        replace(
+            kind,
+            version=version,
+            module=module or f"resource_{version}_{kind.module.removeprefix('resource_')}",
+            hub_version=kind.version,
+            deprecated=deprecated,
+        )
+        for kind in kinds
+    )
+
+
+_SINCE_V1BETA1: Final = (DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE)
+
+OLDER_KINDS: Final[tuple[Kind, ...]] = (
+    *_older("v1beta2", *_SINCE_V1BETA1, deprecated=("1.36", "1.39")),
+    *_older("v1beta2", DEVICE_TAINT_RULE),
+    *_older("v1beta1", *_SINCE_V1BETA1, deprecated=("1.35", "1.38")),
+    *_older("v1alpha3", DEVICE_TAINT_RULE, deprecated=("1.36", "1.39"), module="resource_v1alpha3"),
+)
+"""Kinds in the older versions that Kubernetes 1.37 can serve too, newest version first.
+
+Source: pkg/registry/resource/rest/storage_resource.go in k8s.io/kubernetes v1.37.2; lifecycles in k8s.io/api v0.37.2.
+"""
+SERVED_KINDS: Final[tuple[Kind, ...]] = (*KINDS, *OLDER_KINDS)
+"""All kinds in all versions; of each kind the version in which it is kept comes first."""
 
 _BY_KIND: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
-    {(kind.api_version, kind.kind): kind for kind in KINDS}
+    {(kind.api_version, kind.kind): kind for kind in SERVED_KINDS}
 )
 _BY_LIST: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
-    {(kind.api_version, kind.list_kind): kind for kind in KINDS if kind.is_listable}
+    {(kind.api_version, kind.list_kind): kind for kind in SERVED_KINDS if kind.is_listable}
 )
 _BY_PLURAL: Final[Mapping[tuple[str, str, str], Kind]] = MappingProxyType(
-    {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
+    {(kind.group, kind.version, kind.plural): kind for kind in SERVED_KINDS}
 )
 
 
@@ -283,8 +371,8 @@ def get_kind_of(obj: Mapping[str, Any], *, source: str = "object") -> Kind:
 
 
 def iter_group_versions() -> Iterator[tuple[str, str]]:
-    """Yield (group, version) of all kinds once each, the core group first."""
-    yield from dict.fromkeys((kind.group, kind.version) for kind in KINDS)
+    """Yield (group, version) of all kinds once each: the core group first, of each group the preferred version."""
+    yield from dict.fromkeys((kind.group, kind.version) for kind in SERVED_KINDS)
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:

@@ -1,8 +1,10 @@
-"""Parts that many kinds share: object metadata, node selectors, quantities."""
+"""Parts that many kinds share: object metadata, conditions, node selectors, quantities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import msgspec
 
 from claimsmith.api.wire import core_selection, meta
 from claimsmith.api.wire.base import Quantity as WireQuantity
@@ -11,9 +13,11 @@ from claimsmith.model.quantity import Quantity, parse_quantity
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 __all__ = [
+    "encode_conditions",
     "encode_metadata",
     "encode_node_selector",
     "encode_quantities",
+    "parse_conditions",
     "parse_metadata",
     "parse_node_selector",
     "parse_quantities",
@@ -77,6 +81,20 @@ def encode_metadata(value: Metadata) -> meta.ObjectMeta:
         finalizers=list(value.finalizers) or None,
         owner_references=owners or None,
     )
+
+
+def parse_conditions(wire: list[meta.Condition] | None) -> tuple[Mapping[str, object], ...]:
+    """Return the conditions of a status, each with the fields that it has."""
+    return tuple(msgspec.to_builtins(condition) for condition in wire or ())
+
+
+def encode_conditions(values: tuple[Mapping[str, object], ...]) -> list[meta.Condition] | None:
+    """Return the wire form of the conditions of a status; None for none.
+
+    Raises:
+        msgspec.ValidationError: A condition has a field of a wrong type.
+    """
+    return [msgspec.convert(entry, meta.Condition) for entry in values] or None
 
 
 def parse_node_selector(wire: core_selection.NodeSelector) -> NodeSelector:

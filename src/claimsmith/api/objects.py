@@ -1,37 +1,64 @@
-"""Manifests to values of the model, whatever their kind, checked strictly as `kubectl apply` would."""
+"""Manifests to values of the model, whatever their kind and version, checked as `kubectl apply` would.
+
+A field that its kind does not have is an error when the check is strict, else a warning that names the nearest known
+field, and the field counts for nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from claimsmith.api import core, resource
+from claimsmith.api import core, resource, scheduling
 from claimsmith.api.kinds import (
     DEVICE_CLASS,
     DEVICE_TAINT_RULE,
     NAMESPACE,
     NODE,
     POD,
+    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
+    WORKLOAD,
     Kind,
     get_kind_of,
 )
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.schema import SchemaIssue, check_object
+from claimsmith.api.versions import convert_to_hub
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.node import Node
+from claimsmith.model.podgroup import PodGroup, Workload
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.record import Namespace
 from claimsmith.model.workload import Pod
 
-__all__ = ["ModelObject", "check_manifest", "find_parser", "parse_manifest", "parse_objects"]
+__all__ = [
+    "FormIssues",
+    "ModelObject",
+    "check_form",
+    "check_manifest",
+    "convert_manifest",
+    "find_parser",
+    "parse_manifest",
+    "parse_objects",
+]
 
 ModelObject: TypeAlias = (
-    ResourceSlice | ResourceClaim | ResourceClaimTemplate | DeviceClass | DeviceTaintRule | Pod | Node | Namespace
+    ResourceSlice
+    | ResourceClaim
+    | ResourceClaimTemplate
+    | DeviceClass
+    | DeviceTaintRule
+    | Pod
+    | PodGroup
+    | Workload
+    | Node
+    | Namespace
 )
 """What manifests of the kinds that the model knows become."""
 
@@ -45,6 +72,8 @@ _PARSERS: Final[Mapping[Kind, _Parser]] = MappingProxyType(
         DEVICE_CLASS: resource.parse_device_class,
         DEVICE_TAINT_RULE: resource.parse_device_taint_rule,
         POD: core.parse_pod,
+        POD_GROUP: scheduling.parse_pod_group,
+        WORKLOAD: scheduling.parse_workload,
         NODE: core.parse_node,
         NAMESPACE: core.parse_namespace,
     }
@@ -53,17 +82,63 @@ _PARSERS: Final[Mapping[Kind, _Parser]] = MappingProxyType(
 
 def find_parser(kind: Kind) -> Callable[..., ModelObject] | None:
     """Return the `parse_*` function of a kind; None for kinds that the model does not know, such as Lease."""
-    return _PARSERS.get(kind)
+    return _PARSERS.get(kind.hub)
 
 
-def check_manifest(manifest: Manifest) -> tuple[FieldError, ...]:
-    """Return what is wrong with the form of a manifest: unknown fields, wrong types; empty when it is sound.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormIssues:
+    """Where a manifest differs from the form of its kind.
+
+    Args:
+        wrong: Values of a wrong type, and too deep nesting: the manifest can't be used.
+        unknown: Fields that the kind does not have, each with the nearest known name.
+    """
+
+    wrong: tuple[FieldError, ...] = ()
+    unknown: tuple[FieldError, ...] = ()
+
+
+def check_form(manifest: Manifest) -> FormIssues:
+    """Return where a manifest differs from the form of its kind, each place with file, document and line.
+
+    Raises:
+        InputError: The kind is missing or unknown.
+    """
+    issues = _gather_issues(manifest)
+    return FormIssues(
+        wrong=tuple(_to_error(manifest, issue) for issue in issues if issue.kind != "unknown"),
+        unknown=tuple(_to_error(manifest, issue) for issue in issues if issue.kind == "unknown"),
+    )
+
+
+def check_manifest(manifest: Manifest, *, strict: bool = True) -> tuple[FieldError, ...]:
+    """Return why a manifest can't be used: wrong types, and unknown fields if `strict`; empty when it can.
+
+    Raises:
+        InputError: The kind is missing or unknown.
+    """
+    issues = _gather_issues(manifest)
+    return tuple(_to_error(manifest, issue) for issue in issues if strict or issue.kind != "unknown")
+
+
+def _gather_issues(manifest: Manifest) -> tuple[SchemaIssue, ...]:
+    kind = get_kind_of(manifest.object, source=manifest.locate())
+    return check_object(dict(manifest.object), kind.wire_type)
+
+
+def convert_manifest(manifest: Manifest) -> Manifest:
+    """Return a manifest in the version in which its object is kept; itself when it has that version.
+
+    A place that only the newer version has is found in the text as its nearest parent.
+
+    Args:
+        manifest: Its form has been checked (see `check_manifest`).
 
     Raises:
         InputError: The kind is missing or unknown.
     """
     kind = get_kind_of(manifest.object, source=manifest.locate())
-    return tuple(_to_error(manifest, issue) for issue in check_object(dict(manifest.object), kind.wire_type))
+    return manifest if kind.hub is kind else replace(manifest, object=convert_to_hub(manifest.object, kind))
 
 
 def _to_error(manifest: Manifest, issue: SchemaIssue) -> FieldError:
@@ -78,18 +153,19 @@ def _to_error(manifest: Manifest, issue: SchemaIssue) -> FieldError:
     return issue.to_error(source=manifest.locate(issue.path))
 
 
-def parse_manifest(manifest: Manifest, *, namespace: str = "default") -> ModelObject | None:
+def parse_manifest(manifest: Manifest, *, namespace: str = "default", strict: bool = True) -> ModelObject | None:
     """Return the value of a manifest; None for kinds that the model does not know, such as ServiceAccount.
 
     Args:
         manifest: One object of a text.
         namespace: Where an object goes that names no namespace but needs one.
+        strict: Refuse unknown fields instead of leaving them out.
 
     Raises:
         FieldError: A field is unknown or holds what is not allowed; the message names text, document and line.
         InputError: The kind is missing or unknown.
     """
-    for error in check_manifest(manifest):
+    for error in check_manifest(manifest, strict=strict):
         raise error
     kind = get_kind_of(manifest.object)
     parser = find_parser(kind)
@@ -111,16 +187,19 @@ def _with_namespace(obj: Mapping[str, Any], namespace: str) -> Mapping[str, Any]
     return {**obj, "metadata": {**metadata, "namespace": namespace}}
 
 
-def parse_objects(manifests: Iterable[Manifest], *, namespace: str = "default") -> tuple[ModelObject, ...]:
+def parse_objects(
+    manifests: Iterable[Manifest], *, namespace: str = "default", strict: bool = True
+) -> tuple[ModelObject, ...]:
     """Return the values of manifests, without those of kinds that the model does not know.
 
     Args:
         manifests: Objects of one or several texts.
         namespace: Where an object goes that names no namespace but needs one.
+        strict: Refuse unknown fields instead of leaving them out.
 
     Raises:
         FieldError: A field is unknown or holds what is not allowed; the message names text, document and line.
         InputError: A kind is missing or unknown.
     """
-    values = (parse_manifest(manifest, namespace=namespace) for manifest in manifests)
+    values = (parse_manifest(manifest, namespace=namespace, strict=strict) for manifest in manifests)
     return tuple(value for value in values if value is not None)

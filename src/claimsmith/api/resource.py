@@ -1,19 +1,33 @@
 """resource.k8s.io between JSON and the model, whatever the served version.
 
 `parse_*` reads the version that the object names in `apiVersion` (v1 when it names none) out of `VERSIONS`;
-`encode_*` gives v1. An older version is one more module like `resource_v1_slices` and one more entry in the table.
+`encode_*` gives v1, whole objects also in older versions. Only v1 is built from and into values of the model: an
+object of another version passes through `api.versions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
+
+import msgspec
 
 from claimsmith.api import resource_v1_claims as v1_claims
 from claimsmith.api import resource_v1_slices as v1_slices
 from claimsmith.api.decode import Source, convert, find_type_meta, to_json_value
-from claimsmith.api.wire import resource_claim, resource_class, resource_slice
+from claimsmith.api.kinds import (
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+    SERVED_KINDS,
+    Kind,
+)
+from claimsmith.api.versions import convert_from_hub, convert_to_hub
+from claimsmith.api.wire import resource_claim
 from claimsmith.api.wire.base import Wire
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import (
@@ -28,6 +42,7 @@ from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 
 __all__ = [
     "API_VERSION",
+    "VERSIONS",
     "encode_allocation_result",
     "encode_device",
     "encode_device_class",
@@ -55,31 +70,67 @@ API_VERSION: Final = v1_slices.API_VERSION
 class _Reader:
     """How one kind of one version is read."""
 
-    wire_type: type[Wire]
-    build: Callable[[Any], Any]
+    kind: Kind
+    build_hub: Callable[[Any], Any]
+
+    def build(self, wire: Wire) -> Any:
+        """Return the value of the model, by way of the version that is kept."""
+        hub = self.kind.hub
+        if hub is self.kind:
+            return self.build_hub(wire)
+        return self.build_hub(msgspec.convert(convert_to_hub(to_json_value(wire), self.kind), hub.wire_type))
 
 
-VERSIONS: Final[Mapping[str, Mapping[str, _Reader]]] = {
-    API_VERSION: {
-        "ResourceSlice": _Reader(resource_slice.ResourceSlice, v1_slices.build_slice),
-        "ResourceClaim": _Reader(resource_claim.ResourceClaim, v1_claims.build_claim),
-        "ResourceClaimTemplate": _Reader(resource_claim.ResourceClaimTemplate, v1_claims.build_template),
-        "DeviceClass": _Reader(resource_class.DeviceClass, v1_claims.build_class),
-        "DeviceTaintRule": _Reader(resource_class.DeviceTaintRule, v1_slices.build_taint_rule),
+_BUILDERS: Final[Mapping[Kind, Callable[[Any], Any]]] = MappingProxyType(
+    {
+        RESOURCE_SLICE: v1_slices.build_slice,
+        RESOURCE_CLAIM: v1_claims.build_claim,
+        RESOURCE_CLAIM_TEMPLATE: v1_claims.build_template,
+        DEVICE_CLASS: v1_claims.build_class,
+        DEVICE_TAINT_RULE: v1_slices.build_taint_rule,
     }
-}
+)
+
+
+def _gather_versions() -> Mapping[str, Mapping[str, _Reader]]:
+    versions: dict[str, dict[str, _Reader]] = {}
+    for kind in SERVED_KINDS:
+        if kind.hub in _BUILDERS:
+            versions.setdefault(kind.api_version, {})[kind.kind] = _Reader(kind, _BUILDERS[kind.hub])
+    return MappingProxyType(versions)
+
+
+VERSIONS: Final[Mapping[str, Mapping[str, _Reader]]] = _gather_versions()
 """apiVersion → kind → how it is read."""
 
 
-def _parse(obj: Source, kind: str, source: str) -> Any:
-    """Read an object of any served version."""
-    api_version = find_type_meta(obj).api_version or API_VERSION
+def _get_reader(api_version: str, kind: str, source: str = "") -> _Reader:
+    """Return how a kind of a version is read.
+
+    Raises:
+        FieldError: The kind is not there in that version.
+    """
     reader = VERSIONS.get(api_version, {}).get(kind)
     if reader is None:
-        served = ", ".join(version for version in VERSIONS if kind in VERSIONS[version])
-        hint = f"write the object as {served}"
-        raise FieldError("apiVersion", api_version, allowed=served, hint=hint, source=source)
-    return convert(obj, reader.wire_type, reader.build, source=source, api_version=api_version)
+        known = ", ".join(version for version in VERSIONS if kind in VERSIONS[version])
+        hint = f"write the object as {API_VERSION}"
+        raise FieldError("apiVersion", api_version, allowed=known, hint=hint, source=source)
+    return reader
+
+
+def _parse(obj: Source, kind: str, source: str) -> Any:
+    """Read an object of any version."""
+    api_version = find_type_meta(obj).api_version or API_VERSION
+    reader = _get_reader(api_version, kind, source)
+    return convert(obj, reader.kind.wire_type, reader.build, source=source, api_version=api_version)
+
+
+def _encode(wire: Wire, api_version: str) -> dict[str, Any]:
+    """Return an object of the version that is kept as JSON of any version."""
+    value = to_json_value(wire)
+    return (
+        value if api_version == API_VERSION else convert_from_hub(value, _get_reader(api_version, value["kind"]).kind)
+    )
 
 
 def parse_resource_slice(obj: Source, *, source: str = "") -> ResourceSlice:
@@ -104,11 +155,13 @@ def parse_resource_slice_list(obj: Source, *, source: str = "") -> tuple[Resourc
         FieldError: A field holds what is not allowed, or the kind or version is another one.
         ManifestError: The text is no JSON.
     """
+    api_version = find_type_meta(obj).api_version or API_VERSION
+    reader = _get_reader(api_version, "ResourceSlice", source)
 
-    def build(wire: resource_slice.ResourceSliceList) -> tuple[ResourceSlice, ...]:
-        return tuple([v1_slices.build_slice(item) for item in wire.items])
+    def build(wire: Any) -> tuple[ResourceSlice, ...]:
+        return tuple([reader.build(item) for item in wire.items])
 
-    return convert(obj, resource_slice.ResourceSliceList, build, source=source, api_version=API_VERSION)
+    return convert(obj, reader.kind.wire_list_type, build, source=source, api_version=api_version)
 
 
 def parse_resource_claim(obj: Source, *, source: str = "") -> ResourceClaim:
@@ -175,9 +228,17 @@ def parse_allocation_result(obj: Source, *, source: str = "") -> AllocationResul
     return convert(obj, resource_claim.AllocationResult, v1_claims.build_allocation, source=source)
 
 
-def encode_resource_slice(value: ResourceSlice) -> dict[str, Any]:
-    """Return a slice as v1 JSON."""
-    return to_json_value(v1_slices.encode_slice(value))
+def encode_resource_slice(value: ResourceSlice, *, api_version: str = API_VERSION) -> dict[str, Any]:
+    """Return a slice as JSON.
+
+    Args:
+        value: The slice.
+        api_version: The version to write.
+
+    Raises:
+        FieldError: The kind is not there in that version.
+    """
+    return _encode(v1_slices.encode_slice(value), api_version)
 
 
 def encode_device(value: Device) -> dict[str, Any]:
@@ -185,9 +246,9 @@ def encode_device(value: Device) -> dict[str, Any]:
     return to_json_value(v1_slices.encode_device(value))
 
 
-def encode_resource_claim(value: ResourceClaim) -> dict[str, Any]:
-    """Return a claim as v1 JSON."""
-    return to_json_value(v1_claims.encode_claim(value))
+def encode_resource_claim(value: ResourceClaim, *, api_version: str = API_VERSION) -> dict[str, Any]:
+    """Return a claim as JSON (see `encode_resource_slice`)."""
+    return _encode(v1_claims.encode_claim(value), api_version)
 
 
 def encode_resource_claim_spec(value: ResourceClaimSpec) -> dict[str, Any]:
@@ -200,19 +261,19 @@ def encode_resource_claim_status(value: ResourceClaim) -> dict[str, Any]:
     return to_json_value(v1_claims.encode_claim_status(value))
 
 
-def encode_resource_claim_template(value: ResourceClaimTemplate) -> dict[str, Any]:
-    """Return a claim template as v1 JSON."""
-    return to_json_value(v1_claims.encode_template(value))
+def encode_resource_claim_template(value: ResourceClaimTemplate, *, api_version: str = API_VERSION) -> dict[str, Any]:
+    """Return a claim template as JSON (see `encode_resource_slice`)."""
+    return _encode(v1_claims.encode_template(value), api_version)
 
 
-def encode_device_class(value: DeviceClass) -> dict[str, Any]:
-    """Return a device class as v1 JSON."""
-    return to_json_value(v1_claims.encode_class(value))
+def encode_device_class(value: DeviceClass, *, api_version: str = API_VERSION) -> dict[str, Any]:
+    """Return a device class as JSON (see `encode_resource_slice`)."""
+    return _encode(v1_claims.encode_class(value), api_version)
 
 
-def encode_device_taint_rule(value: DeviceTaintRule) -> dict[str, Any]:
-    """Return a taint rule as v1 JSON."""
-    return to_json_value(v1_slices.encode_taint_rule(value))
+def encode_device_taint_rule(value: DeviceTaintRule, *, api_version: str = API_VERSION) -> dict[str, Any]:
+    """Return a taint rule as JSON (see `encode_resource_slice`)."""
+    return _encode(v1_slices.encode_taint_rule(value), api_version)
 
 
 def encode_allocation_result(value: AllocationResult) -> dict[str, Any]:

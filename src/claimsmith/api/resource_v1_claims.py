@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from claimsmith.api.metadata import (
+    encode_conditions,
     encode_metadata,
     encode_node_selector,
     encode_quantities,
+    parse_conditions,
     parse_metadata,
     parse_node_selector,
     parse_quantities,
@@ -193,7 +193,7 @@ def _build_status(source: wire.AllocatedDeviceStatus) -> AllocatedDeviceStatus:
         pool=source.pool,
         device=source.device,
         share_id=source.share_id,
-        conditions=tuple(msgspec.to_builtins(condition) for condition in source.conditions or ()),
+        conditions=parse_conditions(source.conditions),
         data=source.data,
         network_data=None
         if network is None
@@ -384,7 +384,7 @@ def _encode_status(value: AllocatedDeviceStatus) -> wire.AllocatedDeviceStatus:
         pool=value.pool,
         device=value.device,
         share_id=value.share_id,
-        conditions=[msgspec.convert(entry, meta.Condition) for entry in value.conditions] or None,
+        conditions=encode_conditions(value.conditions),
         data=value.data,
         network_data=None
         if network is None

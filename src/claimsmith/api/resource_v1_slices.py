@@ -6,9 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 from claimsmith.api.metadata import (
+    encode_conditions,
     encode_metadata,
     encode_node_selector,
     encode_quantities,
+    parse_conditions,
     parse_metadata,
     parse_node_selector,
     read_quantity,
@@ -188,6 +190,7 @@ def _build_allocatable(source: wire.NodeAllocatableResource) -> NodeAllocatableR
 def build_taint_rule(source: rule_wire.DeviceTaintRule) -> DeviceTaintRule:
     """Return a taint rule of the model."""
     selector = source.spec.device_selector
+    conditions = source.status.conditions if source.status is not None else None
     return DeviceTaintRule(
         metadata=parse_metadata(source.metadata),
         taint=build_taint(source.spec.taint),
@@ -195,6 +198,7 @@ def build_taint_rule(source: rule_wire.DeviceTaintRule) -> DeviceTaintRule:
         driver=selector.driver if selector is not None else None,
         pool=selector.pool if selector is not None else None,
         device=selector.device if selector is not None else None,
+        conditions=parse_conditions(conditions),
     )
 
 
@@ -316,4 +320,7 @@ def encode_taint_rule(value: DeviceTaintRule) -> rule_wire.DeviceTaintRule:
         spec=rule_wire.DeviceTaintRuleSpec(
             device_selector=selector if value.selects else None, taint=encode_taint(value.taint)
         ),
+        status=rule_wire.DeviceTaintRuleStatus(conditions=encode_conditions(value.conditions))
+        if value.conditions
+        else None,
     )

@@ -63,6 +63,7 @@ class DeviceTaintRule:
     Args:
         selects: False when the rule has no device selector: it then matches nothing.
         driver, pool, device: ANDed; None stands for all.
+        conditions: What was done about the rule, as in meta/v1.
     """
 
     metadata: Metadata
@@ -71,3 +72,4 @@ class DeviceTaintRule:
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
+    conditions: tuple[Mapping[str, object], ...] = ()

@@ -143,10 +143,10 @@ def _check_finalizers(finalizers: Iterable[str]) -> Iterator[FieldIssue]:
         yield invalid("metadata.finalizers", names, why)
 
 
-def check_conditions(conditions: list[Condition] | None, path: str, *, most: int) -> Iterator[FieldIssue]:
-    """Yield what is wrong with the conditions of a status, of which there may be `most`."""
+def check_conditions(conditions: list[Condition] | None, path: str, *, most: int | None) -> Iterator[FieldIssue]:
+    """Yield what is wrong with the conditions of a status, of which there may be `most` (None: any number)."""
     entries = conditions or []
-    if len(entries) > most:
+    if most is not None and len(entries) > most:
         yield too_many(path, len(entries), most)
     yield from find_duplicates((entry.type for entry in entries), path)
     for i, entry in enumerate(entries):

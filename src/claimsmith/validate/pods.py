@@ -13,7 +13,7 @@ import msgspec
 
 from claimsmith.api.metadata import read_quantity
 from claimsmith.api.wire.core_container import Container, ResourceRequirements
-from claimsmith.api.wire.core_pod import Pod, PodResourceClaim, PodSpec
+from claimsmith.api.wire.core_pod import Pod, PodResourceClaim, PodSchedulingGroup, PodSpec
 from claimsmith.validate.issues import (
     FieldIssue,
     duplicate,
@@ -54,6 +54,8 @@ def check_pod_spec(spec: PodSpec, path: str) -> Iterator[FieldIssue]:
             if container.name in seen:
                 yield duplicate(f"{where}.name", container.name)
             seen.add(container.name)
+    if spec.scheduling_group is not None:
+        yield from _check_group(spec.scheduling_group, f"{path}.schedulingGroup.podGroupName")
     if spec.restart_policy is not None and spec.restart_policy not in _RESTART_POLICIES:
         yield not_supported(f"{path}.restartPolicy", spec.restart_policy, _RESTART_POLICIES)
     yield from _check_placement(spec, path)
@@ -74,6 +76,13 @@ def _check_placement(spec: PodSpec, path: str) -> Iterator[FieldIssue]:
     if node_affinity is not None and node_affinity.required_during_scheduling_ignored_during_execution is not None:
         where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
         yield from check_node_selector(node_affinity.required_during_scheduling_ignored_during_execution, where)
+
+
+def _check_group(group: PodSchedulingGroup, path: str) -> Iterator[FieldIssue]:
+    if group.pod_group_name is None:
+        yield invalid(path, None, "must specify one of: `podGroupName`")
+    else:
+        yield from check_subdomain(group.pod_group_name, path)
 
 
 def _check_claim(claim: PodResourceClaim, path: str) -> Iterator[FieldIssue]:

@@ -1,6 +1,8 @@
 """Every rule by kind: what may be created, changed, and written to a status.
 
-Objects come as decoded JSON or wire types; what is wrong comes back as values, in the order of the fields.
+An object of an older version is checked as what it becomes in the version in which it is kept; paths are those of that
+version, as in the API server. Objects come as decoded JSON or wire types; what is wrong comes back as values, in the
+order of the fields.
 """
 
 from __future__ import annotations
@@ -12,22 +14,34 @@ from typing import Any, Final
 
 import msgspec
 
-from claimsmith.api.decode import Source, decode_wire
+from claimsmith.api.decode import Source, decode_wire, to_json_value
 from claimsmith.api.kinds import (
     DEVICE_CLASS,
     DEVICE_TAINT_RULE,
     NAMESPACE,
     POD,
+    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_POOL_STATUS_REQUEST,
     RESOURCE_SLICE,
+    WORKLOAD,
     Kind,
 )
 from claimsmith.api.resource_v1_claims import build_claim_spec, build_template
-from claimsmith.api.wire import core_pod, resource_claim, resource_class, resource_slice
+from claimsmith.api.versions import convert_to_hub
+from claimsmith.api.wire import (
+    core_pod,
+    resource_claim,
+    resource_class,
+    resource_slice,
+    resource_v1alpha3,
+    scheduling_v1beta1,
+)
 from claimsmith.model.metadata import Metadata
 from claimsmith.validate.allocations import check_claim_status
 from claimsmith.validate.claims import check_claim_spec, check_class_spec, gather_request_names
+from claimsmith.validate.groups import check_group_spec, check_group_status
 from claimsmith.validate.issues import FieldIssue, immutable, invalid
 from claimsmith.validate.metadata import (
     NameCheck,
@@ -38,8 +52,10 @@ from claimsmith.validate.metadata import (
 )
 from claimsmith.validate.names import check_dns_label, check_driver_name, check_pool_name, check_subdomain
 from claimsmith.validate.pods import check_pod, check_pod_update
+from claimsmith.validate.poolrequests import check_pool_request_spec, check_pool_request_status
 from claimsmith.validate.selection import check_taint
 from claimsmith.validate.slices import check_slice_spec
+from claimsmith.validate.workloads import check_workload_spec
 
 __all__ = ["validate_create", "validate_status_update", "validate_update"]
 
@@ -110,11 +126,14 @@ def validate_status_update(kind: Kind, old: Source, new: Source) -> tuple[FieldI
 
 
 def _decode(kind: Kind, obj: Source) -> Any:
-    return decode_wire(obj, kind.wire_type)
+    wire = decode_wire(obj, kind.wire_type)
+    if kind.hub is kind:
+        return wire
+    return msgspec.convert(convert_to_hub(to_json_value(wire), kind), kind.hub.wire_type)
 
 
 def _get_rules(kind: Kind) -> _Rules:
-    return _RULES.get(kind, _PLAIN)
+    return _RULES.get(kind.hub, _PLAIN)
 
 
 def _create_slice(new: resource_slice.ResourceSlice) -> Iterator[FieldIssue]:
@@ -194,6 +213,43 @@ def _status_rule(_old: resource_class.DeviceTaintRule, new: resource_class.Devic
     yield from check_conditions(conditions, "status.conditions", most=_RULE_CONDITIONS_MAX)
 
 
+def _create_group(new: scheduling_v1beta1.PodGroup) -> Iterator[FieldIssue]:
+    yield from check_group_spec(new.spec, None, "spec")
+
+
+def _update_group(old: scheduling_v1beta1.PodGroup, new: scheduling_v1beta1.PodGroup) -> Iterator[FieldIssue]:
+    yield from check_group_spec(new.spec, old.spec, "spec")
+
+
+def _status_group(_old: scheduling_v1beta1.PodGroup, new: scheduling_v1beta1.PodGroup) -> Iterator[FieldIssue]:
+    yield from check_group_status(new.status or scheduling_v1beta1.PodGroupStatus(), new.spec.resource_claims or ())
+
+
+def _create_workload(new: scheduling_v1beta1.Workload) -> Iterator[FieldIssue]:
+    yield from check_workload_spec(new.spec, None, "spec")
+
+
+def _update_workload(old: scheduling_v1beta1.Workload, new: scheduling_v1beta1.Workload) -> Iterator[FieldIssue]:
+    yield from check_workload_spec(new.spec, old.spec, "spec")
+
+
+_PoolRequest = resource_v1alpha3.ResourcePoolStatusRequest
+
+
+def _create_pool_request(new: _PoolRequest) -> Iterator[FieldIssue]:
+    yield from check_pool_request_spec(new.spec, "spec")
+
+
+def _update_pool_request(old: _PoolRequest, new: _PoolRequest) -> Iterator[FieldIssue]:
+    if old.spec != new.spec:
+        yield immutable("spec", msgspec.to_builtins(new.spec))
+
+
+def _status_pool_request(_old: _PoolRequest, new: _PoolRequest) -> Iterator[FieldIssue]:
+    if new.status is not None:
+        yield from check_pool_request_status(new.status, "status")
+
+
 def _update_pod(old: core_pod.Pod, new: core_pod.Pod) -> Iterator[FieldIssue]:
     yield from check_pod_update(new.spec or core_pod.PodSpec(), old.spec or core_pod.PodSpec(), "spec")
 
@@ -213,6 +269,11 @@ _RULES: Final[Mapping[Kind, _Rules]] = MappingProxyType(
         RESOURCE_CLAIM_TEMPLATE: _Rules(create=_create_template, update=_update_template),
         DEVICE_CLASS: _Rules(create=_create_class, update=_update_class),
         DEVICE_TAINT_RULE: _Rules(create=_create_rule, update=_update_rule, status=_status_rule),
+        POD_GROUP: _Rules(create=_create_group, update=_update_group, status=_status_group),
+        WORKLOAD: _Rules(create=_create_workload, update=_update_workload),
+        RESOURCE_POOL_STATUS_REQUEST: _Rules(
+            create=_create_pool_request, update=_update_pool_request, status=_status_pool_request
+        ),
         POD: _Rules(create=check_pod, update=_update_pod, status=_status_pod),
         NAMESPACE: _Rules(check_name=check_dns_label),
     }

@@ -356,9 +356,11 @@ def test_text_that_is_no_object_is_refused(text: str) -> None:
 
 def test_another_version_is_refused_with_those_that_are_read() -> None:
     with pytest.raises(
-        FieldError, match=r"apiVersion: found 'resource\.k8s\.io/v1beta1', allowed resource\.k8s\.io/v1"
+        FieldError,
+        match=r"apiVersion: found 'resource\.k8s\.io/v1alpha2', allowed resource\.k8s\.io/v1, "
+        r"resource\.k8s\.io/v1beta2, resource\.k8s\.io/v1beta1; write the object as resource\.k8s\.io/v1",
     ):
-        parse_resource_claim({"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim"})
+        parse_resource_claim({"apiVersion": "resource.k8s.io/v1alpha2", "kind": "ResourceClaim"})
 
 
 def test_another_kind_is_refused() -> None:

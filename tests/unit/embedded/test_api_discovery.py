@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from claimsmith.api.kinds import KINDS, iter_group_versions
+from claimsmith.api.kinds import SERVED_KINDS, iter_group_versions
 from tests.unit.embedded.asgi import Api, open_api
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList,application/json"
@@ -19,34 +19,41 @@ async def api() -> AsyncIterator[Api]:
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
-async def test_aggregated_discovery_names_every_kind_once(api: Api, version: str) -> None:
+async def test_aggregated_discovery_names_every_kind_of_every_version_once(api: Api, version: str) -> None:
     found = []
     for root in ("/api", "/apis"):
         reply = await api.get(root, accept=AGGREGATED.format(version))
         assert reply.headers["content-type"] == AGGREGATED.format(version).split(",")[0]
         found += [
-            (resource["responseKind"]["group"], resource["resource"])
+            (resource["responseKind"]["group"], entry["version"], resource["resource"])
             for group in reply.json["items"]
             for entry in group["versions"]
             for resource in entry["resources"]
         ]
 
-    assert sorted(found) == sorted((kind.group, kind.plural) for kind in KINDS)
+    assert sorted(found) == sorted((kind.group, kind.version, kind.plural) for kind in SERVED_KINDS)
 
 
-async def test_plain_discovery_names_every_kind_once(api: Api) -> None:
+async def test_plain_discovery_names_every_kind_of_every_version_once(api: Api) -> None:
     groups = (await api.get("/apis")).json["groups"]
     paths = ["/api/v1"] + [f"/apis/{version['groupVersion']}" for group in groups for version in group["versions"]]
     lists = [(await api.get(path)).json["resources"] for path in paths]
     found = [entry["name"] for resources in lists for entry in resources if "/" not in entry["name"]]
 
-    assert sorted(found) == sorted(kind.plural for kind in KINDS)
+    assert sorted(found) == sorted(kind.plural for kind in SERVED_KINDS)
 
 
-async def test_a_group_names_its_preferred_version(api: Api) -> None:
-    reply = (await api.get("/apis/resource.k8s.io")).json
+@pytest.mark.parametrize("group", ["resource.k8s.io", "scheduling.k8s.io"])
+async def test_a_group_prefers_its_newest_version(api: Api, group: str) -> None:
+    reply = (await api.get(f"/apis/{group}")).json
 
-    assert reply["preferredVersion"] == {"groupVersion": "resource.k8s.io/v1", "version": "v1"}
+    assert reply["preferredVersion"] == {"groupVersion": f"{group}/v1", "version": "v1"}
+
+
+async def test_older_versions_follow_newest_first(api: Api) -> None:
+    versions = (await api.get("/apis/resource.k8s.io")).json["versions"]
+
+    assert [entry["version"] for entry in versions] == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
 
 
 async def test_pods_have_their_subresources(api: Api) -> None:

@@ -52,7 +52,7 @@ class Admission:
             raise forbidden(served.stored, name, why)
 
     def complete(self, served: ServedKind, value: JsonObject) -> None:
-        """Fill into a new object what other objects decide, such as a pod's priority.
+        """Fill into a new object what other objects decide, such as the priority of a pod or of a group.
 
         Raises:
             RequestError: 403, it names an object that does not exist.
@@ -60,6 +60,8 @@ class Admission:
         if served.kind.plural == "pods":
             self._check_account(served, value)
             self._set_priority(served, value)
+        elif served.kind.plural == "podgroups":
+            self._set_group_priority(served, value)
 
     def _check_admin_access(self, served: ServedKind, value: JsonObject, places: Iterable[_Place]) -> None:
         """Refuse access to devices in use unless the namespace may ask for it."""
@@ -113,15 +115,30 @@ class Admission:
         name = spec.get("priorityClassName")
         if not name:
             return
+        spec["priority"], policy = self._find_priority(served, value, name)
+        if policy:
+            spec["preemptionPolicy"] = policy
+
+    def _set_group_priority(self, served: ServedKind, value: JsonObject) -> None:
+        spec = value["spec"]
+        name = spec.get("priorityClassName")
+        priority = self._find_priority(served, value, name)[0] if name else 0
+        if spec.setdefault("priority", priority) != priority:
+            why = (
+                f"priority set in the pod group ({spec['priority']}) must match the priority computed ({priority}) "
+                "based on the priority class set in the spec"
+            )
+            raise forbidden(served.stored, value["metadata"].get("name", ""), why)
+
+    def _find_priority(self, served: ServedKind, value: JsonObject, name: str) -> tuple[int, str]:
+        """Return the priority of a class, and its preemption policy; empty for a class of the system."""
         found = self._store.find(self._priorities, "", name)
         if found is not None:
-            spec["priority"] = found.value.get("value", 0)
-            spec["preemptionPolicy"] = found.value.get("preemptionPolicy", "PreemptLowerPriority")
-        elif name in _SYSTEM_PRIORITIES:
-            spec["priority"] = _SYSTEM_PRIORITIES[name]
-        else:
-            why = f"no PriorityClass with name {name} was found"
-            raise forbidden(served.stored, value["metadata"].get("name", ""), why)
+            return found.value.get("value", 0), found.value.get("preemptionPolicy", "PreemptLowerPriority")
+        if name in _SYSTEM_PRIORITIES:
+            return _SYSTEM_PRIORITIES[name], ""
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden(served.stored, value["metadata"].get("name", ""), why)
 
 
 def _refuse(served: ServedKind, value: JsonObject, issues: tuple[FieldIssue, ...]) -> None:

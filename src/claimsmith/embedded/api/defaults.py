@@ -47,7 +47,7 @@ def prepare_new(plural: str, value: JsonObject, *, now: str) -> None:
     elif plural == "namespaces":
         value["status"] = {"phase": "Active"}
         value.setdefault("spec", {})["finalizers"] = ["kubernetes"]
-    elif plural in ("resourceclaims", "devicetaintrules"):
+    elif plural in ("resourceclaims", "devicetaintrules", "podgroups"):
         value["status"] = {}
 
 
@@ -234,6 +234,13 @@ def _fill_taint_rule(value: JsonObject, now: str) -> None:
         taint.setdefault("timeAdded", now)
 
 
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def _fill_group(value: JsonObject, _now: str) -> None:
+    value.setdefault("spec", {}).setdefault("disruptionMode", {"single": {}})
+
+
 # --- others -----------------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +263,7 @@ _FILL: Final[Mapping[str, Callable[[JsonObject, str], None]]] = MappingProxyType
         "resourceslices": _fill_slice,
         "devicetaintrules": _fill_taint_rule,
         "namespaces": _fill_namespace,
+        "podgroups": _fill_group,
         "priorityclasses": _fill_priority_class,
     }
 )

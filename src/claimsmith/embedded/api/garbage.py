@@ -22,7 +22,9 @@ __all__ = ["GarbageCollector"]
 
 _LOG = get_logger("embedded.api")
 _NAMESPACES: Final = get_kind(NAMESPACE)
-_NAMESPACED: Final = tuple(served for served in SERVED if served.kind.namespaced and served.kind.is_listable)
+_NAMESPACED: Final = tuple(
+    served for served in SERVED if served.is_hub and served.kind.namespaced and served.kind.is_listable
+)
 
 ObjectKey = tuple[str, str, str]
 """Key of the kind, namespace, name."""

@@ -31,7 +31,7 @@ def render_record(served: ServedKind, record: Record, form: AcceptedForm, *, clo
     if form.shape:
         body = make_renderer(served, form, {}, clock=clock)(record)
     else:
-        body = record.encoded
+        body = _encode(served, record)
     return encode_answer(body, form)
 
 
@@ -47,7 +47,7 @@ def render_page(
         body = _list_body("PartialObjectMetadataList", f"meta.k8s.io/{form.version}", page, items)
     else:
         kind = served.kind
-        body = _list_body(kind.list_kind, kind.api_version, page, [record.encoded for record in page.records])
+        body = _list_body(kind.list_kind, kind.api_version, page, [_encode(served, record) for record in page.records])
     return encode_answer(body, form)
 
 
@@ -55,6 +55,8 @@ def make_renderer(
     served: ServedKind, form: AcceptedForm, query: Mapping[str, str], *, clock: Callable[[], float]
 ) -> RowRenderer:
     """Return what gives objects one by one in a form; of a table, only the first has column definitions."""
+    if not form.shape:
+        return lambda record: _encode(served, record)
     if form.shape == "PartialObjectMetadata":
         return lambda record: encode_json(_metadata_of(record, form))
     first = True
@@ -77,6 +79,11 @@ def encode_answer(body: bytes, form: AcceptedForm) -> Answer:
         text = yaml.dump(msgspec.json.decode(body), Dumper=yaml.CSafeDumper, allow_unicode=True)
         return Answer(body=text.encode(), content_type=_YAML)
     return Answer(body=body)
+
+
+def _encode(served: ServedKind, record: Record) -> bytes:
+    """Return an object as JSON; in the version in which it is kept, that is done once for all clients."""
+    return record.encoded if served.is_hub else encode_json(served.from_hub(record.value))
 
 
 def _list_body(kind: str, api_version: str, page: Page, items: list[bytes]) -> bytes:
@@ -102,7 +109,7 @@ def _row(served: ServedKind, record: Record, query: Mapping[str, str], now: floa
     if include == "Metadata":
         row["object"] = _metadata_of(record, AcceptedForm())
     elif include == "Object":
-        row["object"] = record.value
+        row["object"] = served.from_hub(record.value)
     return row
 
 

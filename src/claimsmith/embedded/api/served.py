@@ -1,4 +1,8 @@
-"""The kinds that the embedded API server serves, each with what the store and the selectors need to know."""
+"""The kinds that the embedded API server serves, each with what the store and the selectors need to know.
+
+Objects are kept and worked on in one version, the hub. Those of other versions are converted where requests come in and
+answers go out.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
-from claimsmith.api.kinds import KINDS, Kind
+from claimsmith.api.kinds import SERVED_KINDS, Kind
 from claimsmith.api.shapes import Shape, get_shape
+from claimsmith.api.versions import convert_from_hub, convert_to_hub
 from claimsmith.api.wire.base import Wire
 from claimsmith.embedded.store_kinds import StoredKind
+from claimsmith.embedded.store_records import JsonObject
 
 __all__ = ["SERVED", "ServedKind", "find_served", "get_kind", "get_served", "stored_kinds"]
 
@@ -61,11 +67,29 @@ class ServedKind:
 
     Args:
         kind: Its entry in the registry of kinds.
-        stored: What the store knows about it.
+        stored: What the store knows about it, in the version in which it keeps the objects.
     """
 
     kind: Kind
     stored: StoredKind
+
+    @property
+    def is_hub(self) -> bool:
+        """Return whether objects are kept in this version."""
+        return self.kind.hub is self.kind
+
+    @cached_property
+    def hub(self) -> ServedKind:
+        """Return the same kind in the version in which objects are kept; most often itself."""
+        return get_kind(self.kind.hub)
+
+    def to_hub(self, value: JsonObject) -> JsonObject:
+        """Return an object of this version, normalized, as it is kept."""
+        return value if self.is_hub else convert_to_hub(value, self.kind)
+
+    def from_hub(self, value: JsonObject) -> JsonObject:
+        """Return a kept object in this version; what need not change is shared with it."""
+        return value if self.is_hub else convert_from_hub(value, self.kind)
 
     @property
     def subresources(self) -> tuple[str, ...]:
@@ -104,7 +128,7 @@ def _serve(kind: Kind) -> ServedKind:
     plural = kind.plural
     stored = StoredKind(
         group=kind.group,
-        version=kind.version,
+        version=kind.hub.version,
         kind=kind.kind,
         plural=plural,
         namespaced=kind.namespaced,
@@ -116,11 +140,11 @@ def _serve(kind: Kind) -> ServedKind:
     return ServedKind(kind, stored)
 
 
-SERVED: Final[tuple[ServedKind, ...]] = tuple(_serve(kind) for kind in KINDS)
-"""All kinds, ordered by group, then kind."""
+SERVED: Final[tuple[ServedKind, ...]] = tuple(_serve(kind) for kind in SERVED_KINDS)
+"""All kinds in all versions; of each kind the version in which it is kept comes first."""
 
 _BY_RESOURCE: Final = MappingProxyType({(s.kind.group, s.kind.version, s.kind.plural): s for s in SERVED})
-_BY_KEY: Final = MappingProxyType({s.stored.key: s for s in SERVED})
+_BY_KEY: Final = MappingProxyType({s.stored.key: s for s in SERVED if s.is_hub})
 
 
 def find_served(group: str, version: str, plural: str) -> ServedKind | None:
@@ -134,10 +158,10 @@ def get_kind(kind: Kind) -> ServedKind:
 
 
 def get_served(stored: StoredKind) -> ServedKind:
-    """Return the served kind of a stored one."""
+    """Return the served kind of a stored one, in the version in which it is kept."""
     return _BY_KEY[stored.key]
 
 
 def stored_kinds() -> tuple[StoredKind, ...]:
     """Return the kinds that a store of this server keeps."""
-    return tuple(served.stored for served in SERVED if served.kind.is_listable)
+    return tuple(served.stored for served in SERVED if served.is_hub and served.kind.is_listable)

@@ -127,6 +127,20 @@ def _taint_rule_cells(value: JsonObject, now: float) -> list[Any]:
     return [_name(value), *shown, _age(value, now)]
 
 
+def _group_cells(value: JsonObject, now: float) -> list[Any]:
+    spec, conditions = value.get("spec") or {}, (value.get("status") or {}).get("conditions") or ()
+    by_type = {condition.get("type"): condition for condition in conditions}
+    state = "Pending"
+    if "PodGroupInitiallyScheduled" in by_type:
+        placed = by_type["PodGroupInitiallyScheduled"].get("status") == "True"
+        state = "Scheduled" if placed else "Unschedulable"
+    if "DisruptionTarget" in by_type:
+        state = by_type["DisruptionTarget"].get("reason") or ""
+    policy = "Basic" if (spec.get("schedulingPolicy") or {}).get("gang") is None else "Gang"
+    workload = _NONE if spec.get("workloadRef") is None else spec["workloadRef"].get("workloadName") or ""
+    return [_name(value), policy, workload, state, _age(value, now)]
+
+
 def _namespace_cells(value: JsonObject, now: float) -> list[Any]:
     return [_name(value), (value.get("status") or {}).get("phase") or "", _age(value, now)]
 
@@ -174,6 +188,7 @@ _COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = MappingProxyType(
         "resourceclaims": _always("Name", "State", "Age"),
         "resourceslices": _always("Name", "Node", "Driver", "Pool", "Age"),
         "devicetaintrules": _always("Name", "Key", "Value", "Effect", "TimeAdded", "Age"),
+        "podgroups": _always("Name", "Policy", "Workload", "Status", "Age"),
         "namespaces": _always("Name", "Status", "Age"),
         "leases": _always("Name", "Holder", "Age"),
         "priorityclasses": _always("Name", "Value", "Global-Default", "Age", "PreemptionPolicy"),
@@ -187,6 +202,7 @@ _CELLS: Final[Mapping[str, Callable[[JsonObject, float], list[Any] | JsonObject]
         "resourceclaims": _claim_cells,
         "resourceslices": _slice_cells,
         "devicetaintrules": _taint_rule_cells,
+        "podgroups": _group_cells,
         "namespaces": _namespace_cells,
         "leases": _lease_cells,
         "priorityclasses": _priority_class_cells,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from claimsmith.embedded.api.accept import AcceptedForm, choose_form
@@ -49,6 +49,11 @@ class Verbs:
         Raises:
             RequestError: The request is refused, see its status.
         """
+        answer = await self._answer(target, request)
+        deprecation = target.served.kind.deprecation
+        return _warn(answer, [deprecation]) if deprecation and isinstance(answer, Answer) else answer
+
+    async def _answer(self, target: Target, request: Request) -> Answer | Stream:
         form = choose_form(request.headers.get("accept", ""))
         verb = _verb_of(target, request)
         if target.served.kind.plural == "bindings":
@@ -93,17 +98,17 @@ class Verbs:
 
     async def _create(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         write = _write_request(target, request)
-        value = self._read(target, request, write)
-        record = await self._api.create(target.served, target.namespace, value, write)
+        value = target.served.to_hub(self._read(target, request, write))
+        record = await self._api.create(target.served.hub, target.namespace, value, write)
         answer = self._show(target, record, form)
         answer.status = 201
-        return _with_warnings(answer, write)
+        return _warn(answer, write.check.warnings)
 
     async def _replace(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         write = _write_request(target, request)
-        value = self._read(target, request, write)
-        record = await self._api.replace(target.served, target.namespace, target.name, value, write)
-        return _with_warnings(self._show(target, record, form), write)
+        value = target.served.to_hub(self._read(target, request, write))
+        record = await self._api.replace(target.served.hub, target.namespace, target.name, value, write)
+        return _warn(self._show(target, record, form), write.check.warnings)
 
     async def _patch(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         write = _write_request(target, request)
@@ -113,10 +118,10 @@ class Verbs:
             return await self._apply(target, request, patch, form)
 
         def change(value: JsonObject) -> JsonObject:
-            return read_object(served, patch.apply(value), write.check)
+            return served.to_hub(read_object(served, patch.apply(served.from_hub(value)), write.check))
 
-        record = await self._api.change(served, target.namespace, target.name, change, write)
-        return _with_warnings(self._show(target, record, form), write)
+        record = await self._api.change(served.hub, target.namespace, target.name, change, write)
+        return _warn(self._show(target, record, form), write.check.warnings)
 
     async def _apply(self, target: Target, request: Request, patch: Patch, form: AcceptedForm) -> Answer:
         write = _write_request(target, request)
@@ -126,16 +131,17 @@ class Verbs:
         config = read_object(target.served, patch.value, write.check)
         if config["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
+        config, force = target.served.to_hub(config), request.flag("force")
         record, is_new = await self._api.apply(
-            target.served, target.namespace, target.name, config, write, force=request.flag("force")
+            target.served.hub, target.namespace, target.name, config, write, force=force
         )
         answer = self._show(target, record, form)
         answer.status = 201 if is_new else 200
-        return _with_warnings(answer, write)
+        return _warn(answer, write.check.warnings)
 
     async def _delete(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         options = _delete_request(request)
-        record = await delete_object(self._api, target.served, target.namespace, target.name, options)
+        record = await delete_object(self._api, target.served.hub, target.namespace, target.name, options)
         still_there = self._store.find(target.served.stored, target.namespace, target.name) is not None
         if still_there and not options.dry_run:
             return self._show(target, record, form)
@@ -146,7 +152,7 @@ class Verbs:
         page = list_page(self._store, target.served, target.namespace, request.query)
         for record in page.records:
             try:
-                await delete_object(self._api, target.served, record.namespace, record.name, options)
+                await delete_object(self._api, target.served.hub, record.namespace, record.name, options)
             except RequestError as error:
                 if error.status != 404:
                     raise
@@ -202,10 +208,13 @@ def _delete_request(request: Request) -> DeleteRequest:
     return parse_delete_options(options, dict(request.query))
 
 
-def _with_warnings(answer: Answer, write: WriteRequest) -> Answer:
-    if write.check.warnings:
-        texts = [warning.replace("\\", "\\\\").replace('"', '\\"') for warning in write.check.warnings[:16]]
-        answer.headers = {**answer.headers, "Warning": ", ".join(f'299 - "{text}"' for text in texts)}
+def _warn(answer: Answer, warnings: Sequence[str]) -> Answer:
+    """Add warnings, which kubectl prints, to an answer."""
+    texts = [warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings[:16]]
+    if texts:
+        before = answer.headers.get("Warning")
+        found = [*([before] if before else []), *(f'299 - "{text}"' for text in texts)]
+        answer.headers = {**answer.headers, "Warning": ", ".join(found)}
     return answer
 
 

@@ -38,7 +38,7 @@ class WatchStream:
         store: The objects.
         served: Kind of the objects.
         watcher: Where the changes come from.
-        renderer: Gives a change the form that the client asked for; None for the plain object.
+        renderer: Gives a change the form that the client asked for; None for the plain object as it is kept.
         bookmarks: Whether the client wants bookmarks.
         initial_end: Whether the client wants to know where the initial objects end.
         timeout_s: Seconds after which the watch ends.
@@ -127,7 +127,7 @@ def open_watch(store: Store, served: ServedKind, namespace: str, request: Reques
         store=store,
         served=served,
         watcher=watcher,
-        renderer=make_renderer(served, form, query, clock=store.clock) if form.shape else None,
+        renderer=None if served.is_hub and not form.shape else make_renderer(served, form, query, clock=store.clock),
         bookmarks=request.flag("allowWatchBookmarks"),
         initial_end=bool(initial) and request.flag("allowWatchBookmarks"),
         timeout_s=_parse_timeout(query),

@@ -1,5 +1,5 @@
 // Reads lines {"kind", "obj", "old"} and answers each with what the API server's own validation says:
-// {"errors": [[type, field], ...]}. Hand-written and declarative rules, alpha gates of DRA on.
+// {"errors": [[type, field], ...]}. Hand-written and declarative rules, alpha gates of DRA and of groups on.
 //
 // Build it with the modules of k8s.io/kubernetes v1.37.2 (see go.mod): GOFLAGS=-mod=mod go build -o recorder .
 package main
@@ -12,12 +12,18 @@ import (
 	"os"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/apis/resource"
 	v1 "k8s.io/kubernetes/pkg/apis/resource/v1"
+	"k8s.io/kubernetes/pkg/apis/resource/v1alpha3"
 	"k8s.io/kubernetes/pkg/apis/resource/validation"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	groups "k8s.io/kubernetes/pkg/apis/scheduling/v1beta1"
+	groupvalidation "k8s.io/kubernetes/pkg/apis/scheduling/validation"
 	_ "k8s.io/kubernetes/pkg/features"
 )
 
@@ -59,6 +65,50 @@ func class(text []byte) (resourcev1.DeviceClass, resource.DeviceClass) {
 	return served, internal
 }
 
+func template(text []byte) (resourcev1.ResourceClaimTemplate, resource.ResourceClaimTemplate) {
+	var served resourcev1.ResourceClaimTemplate
+	var internal resource.ResourceClaimTemplate
+	must(json.Unmarshal(text, &served))
+	v1.SetObjectDefaults_ResourceClaimTemplate(&served)
+	must(v1.Convert_v1_ResourceClaimTemplate_To_resource_ResourceClaimTemplate(&served, &internal, nil))
+	return served, internal
+}
+
+func rule(text []byte) (resourcev1.DeviceTaintRule, resource.DeviceTaintRule) {
+	var served resourcev1.DeviceTaintRule
+	var internal resource.DeviceTaintRule
+	must(json.Unmarshal(text, &served))
+	v1.SetObjectDefaults_DeviceTaintRule(&served)
+	must(v1.Convert_v1_DeviceTaintRule_To_resource_DeviceTaintRule(&served, &internal, nil))
+	return served, internal
+}
+
+func poolRequest(text []byte) (resourcev1alpha3.ResourcePoolStatusRequest, resource.ResourcePoolStatusRequest) {
+	var served resourcev1alpha3.ResourcePoolStatusRequest
+	var internal resource.ResourcePoolStatusRequest
+	must(json.Unmarshal(text, &served))
+	v1alpha3.SetObjectDefaults_ResourcePoolStatusRequest(&served)
+	must(v1alpha3.Convert_v1alpha3_ResourcePoolStatusRequest_To_resource_ResourcePoolStatusRequest(&served, &internal, nil))
+	return served, internal
+}
+
+func group(text []byte) (schedulingv1beta1.PodGroup, scheduling.PodGroup) {
+	var served schedulingv1beta1.PodGroup
+	var internal scheduling.PodGroup
+	must(json.Unmarshal(text, &served))
+	groups.SetObjectDefaults_PodGroup(&served)
+	must(groups.Convert_v1beta1_PodGroup_To_scheduling_PodGroup(&served, &internal, nil))
+	return served, internal
+}
+
+func workload(text []byte) (schedulingv1beta1.Workload, scheduling.Workload) {
+	var served schedulingv1beta1.Workload
+	var internal scheduling.Workload
+	must(json.Unmarshal(text, &served))
+	must(groups.Convert_v1beta1_Workload_To_scheduling_Workload(&served, &internal, nil))
+	return served, internal
+}
+
 func judge(q question, gates map[string]bool) field.ErrorList {
 	ctx := context.Background()
 	create := operation.Operation{Type: operation.Create, Options: gates}
@@ -83,13 +133,56 @@ func judge(q question, gates map[string]bool) field.ErrorList {
 	case "class":
 		served, internal := class(q.Obj)
 		return append(validation.ValidateDeviceClass(&internal), v1.Validate_DeviceClass(ctx, create, nil, &served, nil)...)
+	case "template":
+		served, internal := template(q.Obj)
+		return append(validation.ValidateResourceClaimTemplate(&internal), v1.Validate_ResourceClaimTemplate(ctx, create, nil, &served, nil)...)
+	case "rule":
+		served, internal := rule(q.Obj)
+		return append(validation.ValidateDeviceTaintRule(&internal), v1.Validate_DeviceTaintRule(ctx, create, nil, &served, nil)...)
+	case "rule-update":
+		served, internal := rule(q.Obj)
+		oldServed, oldInternal := rule(q.Old)
+		return append(validation.ValidateDeviceTaintRuleUpdate(&internal, &oldInternal), v1.Validate_DeviceTaintRule(ctx, update, nil, &served, &oldServed)...)
+	case "rule-status":
+		served, internal := rule(q.Obj)
+		oldServed, oldInternal := rule(q.Old)
+		return append(validation.ValidateDeviceTaintRuleStatusUpdate(&internal, &oldInternal), v1.Validate_DeviceTaintRule(ctx, status, nil, &served, &oldServed)...)
+	case "pool":
+		served, _ := poolRequest(q.Obj)
+		return v1alpha3.Validate_ResourcePoolStatusRequest(ctx, create, nil, &served, nil)
+	case "pool-update":
+		served, _ := poolRequest(q.Obj)
+		oldServed, _ := poolRequest(q.Old)
+		return v1alpha3.Validate_ResourcePoolStatusRequest(ctx, update, nil, &served, &oldServed)
+	case "pool-status":
+		served, _ := poolRequest(q.Obj)
+		oldServed, _ := poolRequest(q.Old)
+		return v1alpha3.Validate_ResourcePoolStatusRequest(ctx, status, nil, &served, &oldServed)
+	case "group":
+		served, internal := group(q.Obj)
+		return append(groupvalidation.ValidatePodGroup(&internal), groups.Validate_PodGroup(ctx, create, nil, &served, nil)...)
+	case "group-update":
+		served, internal := group(q.Obj)
+		oldServed, oldInternal := group(q.Old)
+		return append(groupvalidation.ValidatePodGroupUpdate(&internal, &oldInternal), groups.Validate_PodGroup(ctx, update, nil, &served, &oldServed)...)
+	case "group-status":
+		served, internal := group(q.Obj)
+		oldServed, oldInternal := group(q.Old)
+		return append(groupvalidation.ValidatePodGroupStatusUpdate(&internal, &oldInternal), groups.Validate_PodGroup(ctx, status, nil, &served, &oldServed)...)
+	case "workload":
+		served, internal := workload(q.Obj)
+		return append(groupvalidation.ValidateWorkload(&internal), groups.Validate_Workload(ctx, create, nil, &served, nil)...)
+	case "workload-update":
+		served, internal := workload(q.Obj)
+		oldServed, oldInternal := workload(q.Old)
+		return append(groupvalidation.ValidateWorkloadUpdate(&internal, &oldInternal), groups.Validate_Workload(ctx, update, nil, &served, &oldServed)...)
 	}
 	panic("unknown kind " + q.Kind)
 }
 
 func main() {
 	wanted := map[string]bool{}
-	for _, gate := range []string{"DRAListTypeAttributes", "DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRANodeAllocatableResources", "DRAOptionalNodeOperations", "DRAPartitionableDevicesType", "DRAResourcePoolStatus"} {
+	for _, gate := range []string{"DRAListTypeAttributes", "DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRANodeAllocatableResources", "DRAOptionalNodeOperations", "DRAPartitionableDevicesType", "DRAResourcePoolStatus", "GenericWorkload", "TopologyAwareWorkloadScheduling", "DRAWorkloadResourceClaims", "PodGroupPreemptionPolicy", "CompositePodGroup"} {
 		wanted[gate] = true
 	}
 	must(utilfeature.DefaultMutableFeatureGate.SetFromMap(wanted))
