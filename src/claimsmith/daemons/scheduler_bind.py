@@ -78,13 +78,20 @@ class Binder:
     async def free(self, pod: Pod, claim: ResourceClaim) -> None:
         """Deallocate a claim that ties a pod to a node where it does not fit, unless others use it meanwhile.
 
+        The special claim of an earlier attempt is deleted, unless that attempt has bound the pod after all.
+
         Raises:
             ApiError: The server refused or could not be reached.
         """
+        is_special = is_extended_claim(claim, pod)
+        if is_special and await self._pods.find_node(pod):
+            return
         self._cache.confirm_claim(await self._claims.release(claim, {pod.uid}))
+        if is_special:
+            await self._claims.delete(claim)
 
     async def _write_claims(self, pod: Pod, placed: Placed, written: dict[ClaimRef, _Written]) -> None:
-        consumer, special = consumer_of(pod), ""
+        consumer, special = consumer_of(pod), _special_of(placed, pod)
         for claim, allocation in placed.allocated:
             target = claim
             if claim.metadata.name == SPECIAL_NAME:
@@ -96,8 +103,8 @@ class Binder:
             self._cache.confirm_claim(stored, decided_as=_decide(pod, claim, allocation).ref)
         for claim in placed.reserved:
             await self._reserve(pod, claim, written)
-        if special or (placed.mappings and not pod.extended_claim_name):
-            await self._pods.set_extended_claim(pod, special or _special_of(placed, pod), placed.mappings)
+        if special and (special, placed.mappings) != (pod.extended_claim_name, pod.extended_mappings):
+            await self._pods.set_extended_claim(pod, special, placed.mappings)
 
     async def _reserve(self, pod: Pod, claim: ResourceClaim, written: dict[ClaimRef, _Written]) -> None:
         """Reserve an allocated claim; pods that share it take their turns, so that they don't conflict."""
@@ -159,6 +166,7 @@ def _decide(pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> Res
 
 
 def _special_of(placed: Placed, pod: Pod) -> str:
-    """Name of the claim for extended resources that an earlier attempt made."""
+    """Name of the claim for extended resources that an earlier attempt made; empty for none."""
     claims = [*(claim for claim, _ in placed.allocated), *placed.reserved]
-    return next((claim.metadata.name for claim in claims if is_extended_claim(claim, pod)), "")
+    names = (claim.metadata.name for claim in claims if is_extended_claim(claim, pod))
+    return next((name for name in names if name != SPECIAL_NAME), "")

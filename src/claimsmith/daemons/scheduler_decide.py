@@ -22,8 +22,9 @@ from claimsmith.model.workload import ExtendedResourceMapping, Pod
 from claimsmith.schedule.claims import RESERVED_MAX, is_reserved_for
 from claimsmith.schedule.extended import (
     ExtendedPlan,
+    SpecialClaims,
+    find_claim_reasons,
     find_extended_names,
-    is_extended_claim,
     plan_class_names,
     plan_extended,
 )
@@ -70,6 +71,7 @@ class Unplaced:
         tried: False when the pod was not tried, since something of it is not there yet.
         quiet: True when that is no news for people, since it lasts but a moment.
         stale: A claim that is allocated where the pod does not fit, and that nobody else uses: it should be freed.
+            The special claim of an earlier attempt should be deleted.
     """
 
     message: str
@@ -110,7 +112,9 @@ class Decider:
     def __init__(self, cache: ClusterCache, cluster: PreparedCluster, *, placement: Placement = "spread") -> None:
         self._cache, self._cluster, self._placement = cache, cluster, placement
         self._usage = UsageIndex()
+        self._special = SpecialClaims()
         cache.subscribe_pods(self._usage.see_pod)
+        cache.subscribe_claims(self._special.see_claim)
 
     def decide(self, pod: Pod, *, explain: bool = True) -> Placed | Unplaced:
         """Return the decision for a pod; nothing is counted or written yet.
@@ -154,9 +158,13 @@ class Decider:
             into = wanted if claim.allocation is None else allocated
             if claim not in into:
                 into.append(claim)
-        extended = self._find_extended(pod) if find_extended_names(pod) else None
-        if extended is not None and extended.allocation is not None:
-            allocated.append(extended)
+        extended = self._special.find(pod) if find_extended_names(pod) else None
+        if extended is not None:
+            problem = self._find_problem(pod, extended, is_owned=True)
+            if problem is not None:
+                return problem
+            if extended.allocation is not None:
+                allocated.append(extended)
         return _Claims(allocated=tuple(allocated), wanted=tuple(wanted), extended=extended)
 
     def _find_problem(self, pod: Pod, claim: ResourceClaim, *, is_owned: bool) -> Unplaced | None:
@@ -177,12 +185,6 @@ class Decider:
             return replace(_wait(ref, text), tried=True)
         return None
 
-    def _find_extended(self, pod: Pod) -> ResourceClaim | None:
-        """The special claim that an earlier attempt left."""
-        if pod.extended_claim_name:
-            return self._cache.claims.find(ClaimRef(pod.metadata.namespace, pod.extended_claim_name))
-        return next((claim for claim in self._cache.claims if is_extended_claim(claim, pod)), None)
-
     def _find_candidates(self, pod: Pod, claims: _Claims) -> _Candidates:
         found = _Candidates()
         fits: list[tuple[Node, NodeUsage]] = []
@@ -192,7 +194,7 @@ class Decider:
         classes = plan_class_names(self._cache.classes.values()) if names else {}
         for node in self._cache.nodes.values():
             plan = plan_extended(pod, node, classes) if names else _NO_PLAN
-            reasons = _extended_reasons(plan, claims.extended, node.name)
+            reasons = find_claim_reasons(pod, plan, claims.extended, node.name) if names else ()
             usage = self._usage.find(node)
             reasons += checks.find_reasons(node, usage, by_claim=_served(plan, names))
             if reasons:
@@ -249,14 +251,15 @@ class Decider:
             kinds |= _DEVICE_CHANGES
         if any(reason.kind == "resources" for reasons in candidates.refused.values() for reason in reasons):
             kinds |= _ROOM_CHANGES
-        refs = frozenset(str(claim.ref) for claim in (*claims.allocated, *claims.wanted))
+        special = () if claims.extended is None else (claims.extended,)
+        refs = frozenset(str(claim.ref) for claim in (*claims.allocated, *claims.wanted, *special))
         message, reasons = self._explain(claims, candidates, decisions)
         return Unplaced(
             reason="SchedulerError" if failed else "Unschedulable",
             message=message,
             reasons=reasons,
             helps=lambda change: change.kind in kinds or change.key in refs,
-            stale=_find_stale(pod, claims.allocated),
+            stale=claims.extended or _find_stale(pod, claims.allocated),
         )
 
     def _explain(
@@ -305,20 +308,6 @@ def _wanted_on(claims: _Claims, plan: ExtendedPlan) -> tuple[ResourceClaim, ...]
 def _served(plan: ExtendedPlan, names: tuple[str, ...]) -> frozenset[str]:
     """Extended resources that a claim serves, so that the node need not."""
     return frozenset(item.resource for item in plan.mappings) if names else frozenset()
-
-
-def _extended_reasons(plan: ExtendedPlan, present: ResourceClaim | None, node: str) -> tuple[Reason, ...]:
-    """Why the node can't serve the pod's extended resources, given the claim of an earlier attempt."""
-    if not plan.unknown and present is None:
-        return ()
-    reasons = [
-        Reason(kind="resources", node=node, text=f"neither the node nor a device class offers {name}")
-        for name in plan.unknown
-    ]
-    if present is not None and plan.claim is not None and present.spec.requests != plan.claim.spec.requests:
-        text = f"claim {present.ref} of an earlier attempt asks for something else than this node needs"
-        reasons.append(Reason(kind="node", node=node, text=text))
-    return tuple(reasons)
 
 
 def _group(groups: list[tuple[ExtendedPlan, list[Node]]], plan: ExtendedPlan, node: Node) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from claimsmith.model.claim import DeviceClass, DeviceRequest, ResourceClaim, ResourceClaimSpec, SubRequest
+from claimsmith.model.decision import Reason
 from claimsmith.model.metadata import Metadata, OwnerReference
+from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
 from claimsmith.model.quantity import Quantity
 from claimsmith.model.workload import Container, ExtendedResourceMapping, Pod
@@ -20,6 +22,8 @@ __all__ = [
     "IMPLICIT_PREFIX",
     "SPECIAL_NAME",
     "ExtendedPlan",
+    "SpecialClaims",
+    "find_claim_reasons",
     "find_extended_names",
     "is_extended_claim",
     "plan_class_names",
@@ -78,6 +82,63 @@ def is_extended_claim(claim: ResourceClaim, pod: Pod) -> bool:
     return claim.metadata.annotations.get(EXTENDED_CLAIM_ANNOTATION) == "true" and any(
         owner.uid == pod.uid and owner.controller for owner in claim.metadata.owner_references
     )
+
+
+class SpecialClaims:
+    """The special claims that exist, by the pod that they were made for."""
+
+    def __init__(self) -> None:
+        self._by_pod: dict[str, dict[ClaimRef, ResourceClaim]] = {}
+
+    def see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Take in a change of a claim."""
+        if old is not None and (uid := _find_user(old)):
+            claims = self._by_pod.get(uid, {})
+            claims.pop(old.ref, None)
+            if not claims:
+                self._by_pod.pop(uid, None)
+        if new is not None and (uid := _find_user(new)):
+            self._by_pod.setdefault(uid, {})[new.ref] = new
+
+    def find(self, pod: Pod) -> ResourceClaim | None:
+        """Return the special claim of a pod: the one that its status names, else any; None when there is none."""
+        claims = self._by_pod.get(pod.uid, {})
+        named = claims.get(ClaimRef(pod.metadata.namespace, pod.extended_claim_name))
+        return named or next(iter(claims.values()), None)
+
+
+def _find_user(claim: ResourceClaim) -> str:
+    if claim.metadata.annotations.get(EXTENDED_CLAIM_ANNOTATION) != "true":
+        return ""
+    return next((owner.uid for owner in claim.metadata.owner_references if owner.controller), "")
+
+
+def find_claim_reasons(pod: Pod, plan: ExtendedPlan, present: ResourceClaim | None, node: str) -> tuple[Reason, ...]:
+    """Return why a node can't serve the pod's extended resources; empty when it can.
+
+    A node where nothing is served by devices can't take a pod whose status names a special claim: its kubelet would
+    wait for that claim, and the API server lets nobody take the name back.
+
+    Args:
+        pod: The pod.
+        plan: What its extended resources mean on the node.
+        present: The special claim that an earlier attempt made; None for none.
+        node: Name of the node.
+
+    Source: filterExtendedResources in extendeddynamicresources.go; podStatusStrategy in kubernetes v1.37.2
+    pkg/registry/core/pod/strategy.go.
+    """
+    reasons = [
+        Reason(kind="resources", node=node, text=f"neither the node nor a device class offers {name}")
+        for name in plan.unknown
+    ]
+    if present is not None and (plan.claim is None or present.spec.requests != plan.claim.spec.requests):
+        text = f"claim {present.ref} of an earlier attempt asks for something else than this node needs"
+        reasons.append(Reason(kind="node", node=node, text=text))
+    elif plan.claim is None and pod.extended_claim_name and not plan.unknown:
+        text = f"the pod's status names the claim {pod.extended_claim_name!r}, which this node does not need"
+        reasons.append(Reason(kind="node", node=node, text=text))
+    return tuple(reasons)
 
 
 def plan_extended(pod: Pod, node: Node, class_names: Mapping[str, str]) -> ExtendedPlan:

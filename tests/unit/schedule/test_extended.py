@@ -1,7 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.workload import Container, ExtendedResourceMapping, Pod
-from claimsmith.schedule.extended import find_extended_names, is_extended_claim, plan_class_names, plan_extended
+from claimsmith.schedule.extended import (
+    SpecialClaims,
+    find_claim_reasons,
+    find_extended_names,
+    is_extended_claim,
+    plan_class_names,
+    plan_extended,
+)
 from claimsmith.testing.builders import klass, node, pod, quantities
 
 GPU = "vendor.example/gpu"
@@ -132,3 +142,59 @@ def test_of_two_classes_of_one_age_the_first_by_name_serves_a_name() -> None:
     both = [klass(name, extended_resource_name=GPU) for name in ("b", "a", "c")]
 
     assert plan_class_names(both)[GPU] == "a"
+
+
+def left_claim(wanted: Pod, name: str = "left") -> ResourceClaim:
+    planned = plan_extended(wanted, node(), {GPU: "gpus"}).claim
+    assert planned is not None
+    return replace(planned, metadata=replace(planned.metadata, name=name))
+
+
+def texts(wanted: Pod, present: ResourceClaim | None, **allocatable: int) -> list[str]:
+    offered = node(allocatable={GPU: allocatable.get("gpu", 0)})
+    plan = plan_extended(wanted, offered, {GPU: "gpus"})
+    return [reason.text for reason in find_claim_reasons(wanted, plan, present, "node")]
+
+
+def test_a_claim_of_an_earlier_attempt_that_asks_for_the_same_can_be_used() -> None:
+    wanted = wanting(container("main", gpu=1))
+
+    assert texts(wanted, left_claim(wanted)) == []
+
+
+def test_a_claim_of_an_earlier_attempt_that_asks_for_something_else_is_in_the_way() -> None:
+    present = left_claim(wanting(container("main", gpu=2)))
+
+    assert "asks for something else" in texts(wanting(container("main", gpu=1)), present)[0]
+
+
+def test_a_claim_of_an_earlier_attempt_is_in_the_way_where_a_plugin_serves_the_pod() -> None:
+    wanted = wanting(container("main", gpu=1))
+
+    assert "asks for something else" in texts(wanted, left_claim(wanted), gpu=4)[0]
+
+
+def test_a_pod_whose_status_names_a_claim_can_not_be_served_by_a_plugin() -> None:
+    wanted = replace(wanting(container("main", gpu=1)), extended_claim_name="gone")
+
+    assert texts(wanted, None, gpu=4) == ["the pod's status names the claim 'gone', which this node does not need"]
+
+
+def test_the_special_claim_that_the_status_names_is_found_first() -> None:
+    wanted = replace(wanting(container("main", gpu=1)), extended_claim_name="second")
+    index = SpecialClaims()
+    for name in ("first", "second"):
+        index.see_claim(None, left_claim(wanted, name))
+    found = index.find(wanted)
+
+    assert found is not None
+    assert found.ref.name == "second"
+
+
+def test_a_special_claim_that_is_gone_is_not_found() -> None:
+    wanted = wanting(container("main", gpu=1))
+    index, present = SpecialClaims(), left_claim(wanted)
+    index.see_claim(None, present)
+    index.see_claim(present, None)
+
+    assert index.find(wanted) is None
