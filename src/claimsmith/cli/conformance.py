@@ -9,6 +9,7 @@ import typer
 
 from claimsmith.cli.exits import Exit
 from claimsmith.cli.options import LikeUpstream
+from claimsmith.errors import InputError
 
 __all__ = ["conformance"]
 
@@ -25,6 +26,9 @@ def conformance(
     from claimsmith.testing.conformance import run_file
 
     reports = [run_file(path, like_upstream=like_upstream) for path in files]
+    for report in reports:
+        if not report.agreeing and not report.differing:
+            raise InputError(f"{report.source}: found no case, allowed one or more JSON lines; name a recorded file")
     for report in reports:
         for outcome in report.differing:
             typer.echo(f"{report.source}: {outcome.name}: {'; '.join(outcome.differences)}")

@@ -20,6 +20,8 @@ __all__ = ["Exit", "exit_for", "tell"]
 
 _AUTHORS: Final = (AlreadyExistsError, ForbiddenError, InvalidObjectError, NotFoundError)
 """Answers of an API server after which trying again can't help."""
+_LINE_MAX: Final = 1000
+_END: Final = 200
 
 
 class Exit(IntEnum):
@@ -54,8 +56,11 @@ def exit_for(error: BaseException) -> Exit:
 
 
 def tell(sentence: str) -> None:
-    """Print one line to stderr, whatever the sentence contains."""
-    print(f"claimsmith: {' '.join(sentence.splitlines())}", file=sys.stderr)
+    """Print one line to stderr, whatever the sentence contains; the middle of a very long one is left out."""
+    line = " ".join(sentence.splitlines())
+    if len(line) > _LINE_MAX:
+        line = f"{line[: _LINE_MAX - _END]}…{line[-_END:]}"
+    print(f"claimsmith: {line}", file=sys.stderr)
 
 
 def _exit_of(error: BaseException) -> Exit:

@@ -35,7 +35,8 @@ def explain(
         print_value(decision_value(decision), output)
     elif decision.outcome == "allocated":
         devices = [f"{r.pool}/{r.device}" for _, allocation in decision.allocations for r in allocation.results]
-        typer.echo(f"{decision.target} fits on node {decision.node}: {', '.join(devices) or 'no devices wanted'}")
+        place = f" on node {decision.node}" if decision.node else ""
+        typer.echo(f"{decision.target} fits{place}: {', '.join(devices) or 'no devices wanted'}")
     else:
         typer.echo(f"{decision.target}: {decision.message}")
         typer.echo(format_reasons(decision.reasons))

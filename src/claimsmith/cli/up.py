@@ -91,7 +91,8 @@ async def _stay(plan: ClusterPlan, options: PlaygroundOptions, write_kubeconfig:
                 tell(
                     "no node in the files, so that no pod can run; name one in a Node or in `nodes` of SimulatedDevices"
                 )
-            typer.echo(f"API server {playground.url}, {len(playground.nodes)} nodes")
+            count = len(playground.nodes)
+            typer.echo(f"API server {playground.url}, {count} {'node' if count == 1 else 'nodes'}")
             if write_kubeconfig is not None:
                 typer.echo(f"kubectl --kubeconfig {write_kubeconfig} get nodes,pods,resourceslices")
             typer.echo("ready")

@@ -11,6 +11,7 @@ from claimsmith.allocate.explain import explain_nodes
 from claimsmith.allocate.explain_text import format_event
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.api.kinds import Kind
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import ModelObject, parse_manifest
 from claimsmith.api.resource import parse_resource_claim
@@ -55,7 +56,7 @@ class OfflineDecision:
     Args:
         target: `pod/NAMESPACE/NAME` or `claim/NAMESPACE/NAME`.
         node: The node; empty when there is none.
-        allocations: What each claim gets; claims that were allocated before are left out.
+        allocations: What each claim has or gets.
         message: Why there is no node, in one text.
         reasons: The same for machines.
     """
@@ -98,26 +99,48 @@ class OfflineCluster:
         """Decide for all waiting pods by priority, then for claims that no pod uses; each decision counts for the next.
 
         Args:
-            target: Only this one, such as `pod/train-0`, `claim/default/gpu`; empty for all.
+            target: Yield only this one, such as `pod/train-0` or `claim/default/gpu`, also when it was decided before;
+                what waits before it is decided all the same. Empty: all that wait.
 
         Raises:
-            InputError: There is no such pod or claim that waits.
+            InputError: There is no such pod or claim.
         """
-        found = False
+        if not target:
+            yield from self._decide_all()
+            return
+        names = {target, target.replace("/", "/default/", 1)}
+        found = next((decision for decision in self._decide_all() if decision.target in names), None)
+        yield found or self._find_other(target, names)
+
+    def _decide_all(self) -> Iterator[OfflineDecision]:
         for pod in self._pods:
-            if _is_meant(target, "pod", pod.ref.namespace, pod.ref.name):
-                found = True
-                yield self._decide_pod(pod)
+            yield self._decide_pod(pod)
         for claim in self._lone_claims():
-            if _is_meant(target, "claim", claim.ref.namespace, claim.ref.name):
-                found = True
-                yield self._decide_claim(claim)
-        if target and not found:
-            waiting = [f"pod/{pod.ref}" for pod in self._pods] + [f"claim/{claim.ref}" for claim in self._lone_claims()]
-            raise InputError(
-                f"target {target!r}: found no waiting object of that name, allowed "
-                f"{', '.join(waiting[:10]) or 'none: nothing waits'}; name one of them"
-            )
+            yield self._decide_claim(claim)
+
+    def _find_other(self, target: str, names: set[str]) -> OfflineDecision:
+        """Return what an object has that does not wait by itself: a pod that has its node, a claim of a pod.
+
+        Raises:
+            InputError: There is no such object.
+        """
+        for pod in self._cache.pods.values():
+            if f"pod/{pod.ref}" in names and pod.node_name:
+                return _decided(f"pod/{pod.ref}", pod.node_name, self._claims_of(pod))
+        for claim in self._cache.snapshot().claims.values():
+            if f"claim/{claim.ref}" in names:
+                decided = claim.allocation is not None
+                return _decided(f"claim/{claim.ref}", "", [claim]) if decided else self._decide_claim(claim)
+        waiting = [f"pod/{pod.ref}" for pod in self._pods] + [f"claim/{claim.ref}" for claim in self._lone_claims()]
+        allowed = ", ".join(waiting[:10]) + (" …" if len(waiting) > 10 else "") or "pod/NAME or claim/NAME"
+        raise InputError(f"target {target!r}: found no such pod or claim in the files, allowed {allowed}; correct it")
+
+    def _claims_of(self, pod: Pod) -> list[ResourceClaim]:
+        """Return the claims that a pod uses."""
+        claims = self._cache.snapshot().claims
+        names = [entry.claim_name or pod.claim_names.get(entry.name) for entry in pod.claims]
+        refs = [ClaimRef(pod.ref.namespace, name) for name in (*names, pod.extended_claim_name) if name]
+        return [claims[ref] for ref in refs if ref in claims]
 
     # --- loading ------------------------------------------------------------------------------------------------------
 
@@ -125,7 +148,7 @@ class OfflineCluster:
         found = sort_manifests(manifests)
         self.left_out = found.left_out
         settings = found.settings
-        objects = [value for _, item in found.objects if (value := parse_manifest(item)) is not None]
+        objects = [value for item in _named(found.objects) if (value := parse_manifest(item)) is not None]
         nodes = {value.name: value for value in objects if isinstance(value, Node)}
         named = [name for item in settings for name in find_named_nodes(item)]
         named += [value.node_name or "" for value in objects if isinstance(value, ResourceSlice)]
@@ -186,9 +209,8 @@ class OfflineCluster:
         for claim in claims:
             self._cache.see_claim(None, claim)
         self._cache.see_pod(pod, replace(pod, node_name=outcome.node))
-        return OfflineDecision(
-            target=target, outcome="allocated", node=outcome.node, allocations=tuple(_allocations(claims))
-        )
+        own = {claim.ref: claim for claim in (*self._claims_of(pod), *claims)}
+        return _decided(target, outcome.node, own.values())
 
     def _decide_claim(self, claim: ResourceClaim) -> OfflineDecision:
         target, nodes = f"claim/{claim.ref}", tuple(self._cache.nodes.values())
@@ -198,9 +220,7 @@ class OfflineCluster:
             if isinstance(decision, Allocation):
                 allocated = replace(claim, allocation=decision.results[0])
                 self._cache.see_claim(claim, allocated)
-                return OfflineDecision(
-                    target=target, outcome="allocated", node=decision.node, allocations=tuple(_allocations([allocated]))
-                )
+                return _decided(target, decision.node, [allocated])
             refused = refused or isinstance(decision, Refused)
         reasons = explain_nodes(self._cluster, (claim,), nodes=nodes)
         message = format_event(reasons, nodes=len(nodes))
@@ -237,8 +257,18 @@ class OfflineCluster:
         ]
 
 
-def _is_meant(target: str, kind: str, namespace: str, name: str) -> bool:
-    return target in ("", f"{kind}/{namespace}/{name}") or (namespace == "default" and target == f"{kind}/{name}")
+def _named(objects: Iterable[tuple[Kind, Manifest]]) -> Iterator[Manifest]:
+    """Yield objects; those whose name a server would make up are numbered."""
+    for number, (_, manifest) in enumerate(objects):
+        metadata = manifest.object.get("metadata") or {}
+        if not metadata.get("name"):
+            name = f"{metadata.get('generateName') or ''}{number}"
+            manifest = replace(manifest, object={**manifest.object, "metadata": {**metadata, "name": name}})
+        yield manifest
+
+
+def _decided(target: str, node: str, claims: Iterable[ResourceClaim]) -> OfflineDecision:
+    return OfflineDecision(target=target, outcome="allocated", node=node, allocations=tuple(_allocations(claims)))
 
 
 def _name(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
