@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from claimsmith.errors import ClaimsmithError
 from tests.cases.allocation import judge_allocation
 from tests.cases.casefile import CaseFile, list_cases, read_case
 from tests.cases.cluster_stage import CLUSTER_PLAY
+from tests.cases.containers import find_gaps, judge_containers
 from tests.cases.expressions import judge_expressions
 from tests.cases.gangs import find_missing, judge_gang
 from tests.cases.node_script import NODE_PLAY
@@ -53,6 +55,8 @@ def find_obstacle(case: CaseFile) -> str:
     """Return why a case can't be judged yet; empty when it can."""
     if case.kind == "schedule":
         return ", ".join(find_missing(case))
+    if case.kind == "driver" and "containers" in case.content:
+        return ""
     if case.kind == "script":
         return _describe(min((play.find_missing(case) for play in PLAYS), key=len))
     return "" if case.kind in JUDGES else MISSING.get(case.kind, f"no judge for kind {case.kind}")
@@ -66,11 +70,23 @@ def _describe(missing: list[str]) -> str:
     return f"no stage knows {', '.join(missing[:_SHOWN])}{more}"
 
 
+def list_gaps(paths: Iterable[Path]) -> dict[str, list[str]]:
+    """Return the parts of cases that are left out when they are judged, by name of the case."""
+    found = {}
+    for path in paths:
+        with contextlib.suppress(ClaimsmithError):
+            case = read_case(path)
+            if "containers" in case.content and (gaps := find_gaps(case)):
+                found[case.name] = gaps
+    return found
+
+
 async def judge(path: Path) -> list[str]:
     """Return what differs from the right result of a case; none when all is right."""
     try:
         case = read_case(path)
-        return await JUDGES[case.kind](case)
+        chosen = judge_containers if case.kind == "driver" else JUDGES[case.kind]
+        return await chosen(case)
     except ClaimsmithError as error:
         return [f"not understood: {error}"]
 

@@ -71,7 +71,7 @@ class NodeStage:
     """One node. `given` is that of the script."""
 
     def __init__(self, node: EmbeddedNode, url: str, given: Mapping[str, Any]) -> None:
-        self.node = node
+        self.node, self.url = node, url
         self.transport = FlakyTransport(url)
         self.agent_client = KubeClient(self.transport)
         devices = [_device(name) for name in given["devices"]]

@@ -33,7 +33,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Name the cases that are not run, and those that are known to fail."""
     if not _is_included(config):
         return
-    from tests.cases.judges import sort_cases
+    from tests.cases.judges import list_gaps, sort_cases
     from tests.cases.not_yet import NOT_YET
 
     judged, others = sort_cases(find_folder(config))
@@ -42,6 +42,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         f"{name}: {part}: {why}" for name, parts in NOT_YET.items() if name in names for part, why in parts.items()
     ]
     _write(terminalreporter, f"cases not runnable yet: {len(others)}", [f"{n}: {why}" for n, why in others.items()])
+    gaps = [f"{name}: {text}" for name, texts in list_gaps(judged).items() for text in texts]
+    _write(terminalreporter, f"parts of cases not runnable yet: {len(gaps)}", gaps)
     _write(terminalreporter, f"parts of cases that are known to fail: {len(failing)}", failing)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases import scripts
 from tests.cases.casefile import DATA
-from tests.cases.judges import judge, sort_cases
+from tests.cases.judges import judge, list_gaps, sort_cases
 
 
 def changed(folder: Path, name: str, old: str, new: str) -> Path:
@@ -38,6 +38,8 @@ def changed(folder: Path, name: str, old: str, new: str) -> Path:
         ("17", 'want: "true", expr: \'device.driver', 'want: "false", expr: \'device.driver', "true, right is false"),
         ("23", "taints: {slices: 2", "taints: {slices: 3", "slices is 2, right is 3"),
         ("25", 'out: "10001:00:02.0"', 'out: "0001:00:02.0"', "right is '0001:00:02.0'"),
+        ("48", "{injected: [MIG-s, MIG-m]}", "{injected: [MIG-s]}", "sees ['MIG-m', 'MIG-s'], right is ['MIG-s']"),
+        ("48", "{injected: [], checked-by", "{injected: [gpu-0], checked-by", "sees [], right is ['gpu-0']"),
         ("50", "[version, quotes]", "[version, quotation]", "does not mention quotation"),
     ],
 )
@@ -104,6 +106,18 @@ async def test_a_file_that_is_no_case_is_judged_and_fails(tmp_path: Path) -> Non
 
     assert (judged, others) == ([path], {})
     assert "not understood" in (await judge(path))[0]
+
+
+def test_parts_of_a_case_that_nothing_can_judge_are_named() -> None:
+    judged, _ = sort_cases(DATA)
+
+    assert list_gaps(judged) == {
+        "48-what-the-container-really-sees": [
+            "container one: env needs the driver for NVIDIA cards",
+            "container none: checked-by needs the command doctor",
+            "container privileged: listed-by-doctor needs the command doctor",
+        ]
+    }
 
 
 def test_a_case_of_an_unknown_kind_is_named_and_not_judged(tmp_path: Path) -> None:
