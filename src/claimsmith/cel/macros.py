@@ -312,7 +312,6 @@ _MACROS: Final[dict[tuple[str, int], _Macro]] = {
     ("exists", 3): _exists,
     ("exists_one", 2): _exists_one,
     ("exists_one", 3): _exists_one,
-    ("existsOne", 2): _exists_one,
     ("existsOne", 3): _exists_one,
     ("map", 2): _map,
     ("map", 3): _map,

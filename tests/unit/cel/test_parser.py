@@ -162,3 +162,8 @@ def test_a_loop_of_two_variables_names_both() -> None:
     assert isinstance(tree, Comprehension)
 
     assert (tree.variable, tree.variable2) == ("k", "v")
+
+
+def test_exists_one_in_camel_case_takes_two_variables_only() -> None:
+    assert show(parse("[1].existsOne(i, x, x == 1)")) == "exists_one([1], i)"
+    assert show(parse("[1].existsOne(x, x == 1)")) == "[1].existsOne(x, _==_(x, 1))"
