@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
+	celgo "github.com/google/cel-go/cel"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 )
 
@@ -27,7 +30,7 @@ type evaluation struct {
 	// As a stored expression in the scheduler.
 	CompileError string `json:"compileError,omitempty"`
 	OutputType   string `json:"outputType,omitempty"`
-	// true, false, value, compile-error or runtime-error
+	// true, false, value, compile-error, runtime-error, or panic where upstream's process would end
 	Verdict      string                       `json:"verdict"`
 	Value        *resourceapi.DeviceAttribute `json:"value,omitempty"`
 	RuntimeError string                       `json:"runtimeError,omitempty"`
@@ -40,8 +43,15 @@ func evaluate(q *question) (*evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiler := cel.GetCompiler(celFeatures(features))
 	found := &evaluation{}
+	if _, err := guarded(func() (struct{}, error) { return struct{}{}, compileAndRun(q, features, found) }); err != nil {
+		found.Verdict, found.CompileError = "panic", err.Error()
+	}
+	return found, nil
+}
+
+func compileAndRun(q *question, features structured.Features, found *evaluation) error {
+	compiler := cel.GetCompiler(celFeatures(features))
 	created := compiler.CompileCELExpression(q.Expression, cel.Options{
 		EnvType: ptr.To(environment.NewExpressions), DerivedAttribute: q.DerivedAttribute,
 	})
@@ -56,11 +66,11 @@ func evaluate(q *question) (*evaluation, error) {
 	})
 	if stored.Error != nil {
 		found.Verdict, found.CompileError = "compile-error", stored.Error.Error()
-		return found, nil
+		return nil
 	}
 	found.OutputType = stored.OutputType.String()
 	run(stored, q, found)
-	return found, nil
+	return nil
 }
 
 func run(compiled cel.CompilationResult, q *question, found *evaluation) {
@@ -70,22 +80,19 @@ func run(compiled cel.CompilationResult, q *question, found *evaluation) {
 		Attributes:               q.Device.Attributes,
 		Capacity:                 q.Device.Capacity,
 	}
-	_, err := guarded(func() (struct{}, error) {
-		if q.DerivedAttribute {
-			value, details, err := compiled.EvaluateDerivedAttribute(context.Background(), device)
-			found.Verdict, found.Value = "value", value
-			if details != nil {
-				found.Cost = details.ActualCost()
-			}
-			return struct{}{}, err
-		}
-		matches, details, err := compiled.DeviceMatches(context.Background(), device)
-		found.Verdict = map[bool]string{true: "true", false: "false"}[matches]
-		if details != nil {
-			found.Cost = details.ActualCost()
-		}
-		return struct{}{}, err
-	})
+	var details *celgo.EvalDetails
+	var err error
+	if q.DerivedAttribute {
+		found.Verdict = "value"
+		found.Value, details, err = compiled.EvaluateDerivedAttribute(context.Background(), device)
+	} else {
+		var matches bool
+		matches, details, err = compiled.DeviceMatches(context.Background(), device)
+		found.Verdict = strconv.FormatBool(matches)
+	}
+	if details != nil {
+		found.Cost = details.ActualCost()
+	}
 	if err != nil {
 		found.Verdict, found.Value, found.RuntimeError = "runtime-error", nil, err.Error()
 	}
