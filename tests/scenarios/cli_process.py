@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,28 +34,20 @@ def environment(temporary: Path, **changes: str) -> dict[str, str]:
     return {**kept, "TMPDIR": str(temporary), **changes}
 
 
-async def start_claimsmith(*arguments: str, temporary: Path, **changes: str) -> Process:
-    """Start a command."""
-    return await asyncio.create_subprocess_exec(
-        *_command(arguments), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment(temporary, **changes), limit=2**24
+def start_claimsmith(*arguments: str, temporary: Path, **changes: str) -> subprocess.Popen[bytes]:
+    """Start a command; its output is read through pipes."""
+    return subprocess.Popen(
+        _command(arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(temporary, **changes),
     )
 
 
 def run_claimsmith(*arguments: str, temporary: Path, text: bytes = b"", **changes: str) -> Ran:
     """Run a command to its end, with a text on its standard input."""
-    ended = subprocess.run(
-        _command(arguments),
-        input=text,
-        capture_output=True,
-        env=environment(temporary, **changes),
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    return Ran(code=ended.returncode, out=ended.stdout.decode(), err=ended.stderr.decode())
-
-
-def _command(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    return (sys.executable, "-m", "claimsmith.cli.main", *arguments)
+    return _run(_command(arguments), text, environment(temporary, **changes))
 
 
 def complaint(ran: Ran, *, code: int = 2) -> str:
@@ -70,66 +61,119 @@ def complaint(ran: Ran, *, code: int = 2) -> str:
     line = ran.err.rstrip("\n")
     assert line.startswith("claimsmith: ")
     assert "; " in line
-    assert len(line) < 800, f"{len(line)} characters"
+    assert len(line) < 1100, f"{len(line)} characters"
     return line.removeprefix("claimsmith: ")
 
 
 class UpProcess:
-    """A running `claimsmith up`."""
+    """A running `claimsmith up`.
 
-    def __init__(self, process: Process, lines: list[str]) -> None:
-        self.process, self.lines = process, lines
-        self.client = KubeClient.for_url(self.url)
+    Args:
+        process: It, from its start on; its stderr goes to a file.
+        home: A folder for the file and for kubectl.
+        kubeconfig: What it writes for kubectl.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], home: Path, kubeconfig: Path) -> None:
+        self.process, self.kubeconfig, self._home = process, kubeconfig, home
+        self.lines: list[str] = []
+
+    def wait_ready(self) -> None:
+        """Return when it has printed `ready`."""
+        assert self.process.stdout is not None
+        while not self.lines or self.lines[-1] != "ready":
+            line = self.process.stdout.readline()
+            if not line:
+                raise AssertionError(f"up has ended: {self.err[-3000:]}")
+            self.lines.append(line.decode().rstrip("\n"))
+
+    @property
+    def err(self) -> str:
+        """What it has printed to stderr so far."""
+        return (self._home / "stderr").read_text(encoding="utf-8")
 
     @property
     def url(self) -> str:
         """Address of its API server."""
         return next(line.split()[2].rstrip(",") for line in self.lines if line.startswith("API server "))
 
-    async def end(self, number: signal.Signals = signal.SIGTERM) -> Ran:
-        """End it by a signal; return what it printed after `ready`."""
+    def open_client(self) -> KubeClient:
+        """Return a client, which the caller closes."""
+        return KubeClient.for_url(self.url)
+
+    def kubectl(self, *arguments: str, text: str = "", fails: bool = False) -> str:
+        """Run stock kubectl with the kubeconfig that it has written; return what kubectl printed or complained."""
+        ran = _run(self._kubectl(arguments), text.encode(), self._kubectl_environment())
+        assert (ran.code != 0) == fails, f"kubectl {' '.join(arguments)}: {ran.out}{ran.err}"
+        return ran.err if fails else ran.out
+
+    def start_kubectl(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start stock kubectl; its output is read through a pipe."""
+        return subprocess.Popen(
+            self._kubectl(arguments), env=self._kubectl_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+
+    def _kubectl(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        program = shutil.which("kubectl")
+        assert program is not None, "kubectl is not on PATH"
+        return (program, *arguments)
+
+    def _kubectl_environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._home),
+            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECACHEDIR": str(self._home / "cache"),
+        }
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> Ran:
+        """End it by a signal; return what it printed after `ready`, and all of its complaints."""
         self.process.send_signal(number)
-        async with asyncio.timeout(_TIMEOUT_S):
-            out, err = await self.process.communicate()
-        assert self.process.returncode is not None
-        return Ran(code=self.process.returncode, out=out.decode(), err=err.decode())
+        out, _ = self.process.communicate(timeout=_TIMEOUT_S)
+        return Ran(code=self.process.returncode, out=out.decode(), err=self.err)
 
-    async def kill(self) -> None:
-        """End it as a power cut does."""
-        if self.process.returncode is None:
+    def kill(self) -> None:
+        """End it as a power cut does, if it has not ended."""
+        if self.process.poll() is None:
             self.process.kill()
-            await self.process.communicate()
+            self.process.communicate()
 
 
-@asynccontextmanager
-async def up(*arguments: str, temporary: Path, text: bytes = b"", **changes: str) -> AsyncIterator[UpProcess]:
-    """Run `claimsmith up` until the block ends, which begins when it is ready."""
-    process = await start_claimsmith("up", *arguments, temporary=temporary, **changes)
-    running: UpProcess | None = None
+@contextmanager
+def up(*arguments: str, home: Path, text: bytes = b"", **changes: str) -> Iterator[UpProcess]:
+    """Run `claimsmith up` until the block ends, which begins when it is ready.
+
+    Args:
+        home: A folder for all its files: `tmp` for temporary ones, `kubeconfig`, `stderr`.
+        text: Its standard input.
+        changes: Further environment variables.
+    """
+    (home / "tmp").mkdir(exist_ok=True)
+    command = _command(("up", *arguments, "--write-kubeconfig", str(home / "kubeconfig")))
+    with (home / "stderr").open("wb") as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(home / "tmp", **changes),
+        )
+    running = UpProcess(process, home, home / "kubeconfig")
     try:
         assert process.stdin is not None
         process.stdin.write(text)
         process.stdin.close()
-        running = UpProcess(process, await _read_until_ready(process))
+        process.stdin = None
+        running.wait_ready()
         yield running
     finally:
-        if running is not None:
-            await running.client.close()
-            await running.kill()
-        elif process.returncode is None:
-            process.kill()
-            await process.wait()
+        running.kill()
 
 
-async def _read_until_ready(process: Process) -> list[str]:
-    """Return the lines up to `ready`."""
-    lines: list[str] = []
-    assert process.stdout is not None
-    assert process.stderr is not None
-    async with asyncio.timeout(_TIMEOUT_S):
-        while not lines or lines[-1] != "ready":
-            line = await process.stdout.readline()
-            if not line:
-                raise AssertionError(f"up has ended: {(await process.stderr.read()).decode()}")
-            lines.append(line.decode().rstrip("\n"))
-    return lines
+def _command(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    return (sys.executable, "-m", "claimsmith.cli.main", *arguments)
+
+
+def _run(command: tuple[str, ...], text: bytes, env: dict[str, str]) -> Ran:
+    ended = subprocess.run(command, input=text, capture_output=True, env=env, timeout=_TIMEOUT_S, check=False)
+    return Ran(code=ended.returncode, out=ended.stdout.decode(), err=ended.stderr.decode())
