@@ -154,7 +154,22 @@ SCALARS = {
 }
 FORMATS = {"int32": "Int32", "int64": "Int64", "double": "Double", "byte": "Bytes", "date-time": "Time"}
 # Required fields whose absence must be told apart from zero: pointers upstream.
-POINTERS = {f"io.k8s.api.resource.{version}.CapacityRequestPolicyRange.min" for version in ("v1", "v1beta2", "v1beta1")}
+POINTERS = {
+    *(f"io.k8s.api.resource.{version}.CapacityRequestPolicyRange.min" for version in ("v1", "v1beta2", "v1beta1")),
+    *(
+        f"io.k8s.api.resource.v1alpha3.{name}"
+        for name in (
+            "PartitionTypeStatus.allocatable",
+            "PartitionTypeStatus.total",
+            "ResourcePoolStatusRequestStatus.poolCount",
+            "ShareableCapacityStatus.available",
+            "ShareableCapacityStatus.consumed",
+            "ShareableCapacityStatus.total",
+            "ShareableSummaryStatus.fullyAvailableDevices",
+            "ShareableSummaryStatus.partiallyAvailableDevices",
+        )
+    ),
+}
 BUILTINS = {"str", "int", "float", "bool", "list", "dict", "field"}
 ZERO = {
     "str": "str", "Time": "str", "Bytes": "str", "Int32": "int", "Int64": "int", "int": "int", "bool": "bool",

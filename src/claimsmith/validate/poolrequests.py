@@ -17,12 +17,7 @@ from claimsmith.api.wire.resource_v1alpha3 import (
 )
 from claimsmith.validate.issues import FieldIssue, find_duplicates, invalid, required, too_long, too_many
 from claimsmith.validate.metadata import check_conditions
-from claimsmith.validate.names import (
-    check_driver_name,
-    check_fully_qualified_name,
-    check_pool_name,
-    check_subdomain,
-)
+from claimsmith.validate.names import check_fully_qualified_name, check_pool_name, check_subdomain
 
 __all__ = ["check_pool_request_spec", "check_pool_request_status"]
 
@@ -35,9 +30,11 @@ _ERROR_BYTES_MAX: Final = 256
 
 def check_pool_request_spec(spec: ResourcePoolStatusRequestSpec, path: str) -> Iterator[FieldIssue]:
     """Yield what is wrong with the spec of a new request; an absent limit is 100."""
-    yield from check_driver_name(spec.driver, f"{path}.driver")
-    if spec.pool_name is not None:
+    yield from _check_driver(spec.driver, f"{path}.driver")
+    if spec.pool_name:
         yield from check_pool_name(spec.pool_name, f"{path}.poolName")
+    elif spec.pool_name is not None:
+        yield invalid(f"{path}.poolName", "", "must not be empty")
     if spec.limit is not None:
         if spec.limit > POOLS_MAX:
             yield invalid(f"{path}.limit", spec.limit, f"must be less than or equal to {POOLS_MAX}")
@@ -48,19 +45,31 @@ def check_pool_request_spec(spec: ResourcePoolStatusRequestSpec, path: str) -> I
 
 
 def check_pool_request_status(status: ResourcePoolStatusRequestStatus, path: str) -> Iterator[FieldIssue]:
-    """Yield what is wrong with an answer."""
-    yield from _check_least(status.pool_count, f"{path}.poolCount")
+    """Yield what is wrong with an answer; once given, it stays."""
+    yield from _check_count(status.pool_count, f"{path}.poolCount")
     pools = status.pools or []
     if len(pools) > POOLS_MAX:
         yield too_many(f"{path}.pools", len(pools), POOLS_MAX)
     else:
         for i, pool in enumerate(pools):
             yield from _check_pool(pool, f"{path}.pools[{i}]")
-    yield from check_conditions(status.conditions, f"{path}.conditions", most=_CONDITIONS_MAX)
+    conditions = status.conditions or []
+    if len(conditions) > _CONDITIONS_MAX:
+        yield too_many(f"{path}.conditions", len(conditions), _CONDITIONS_MAX)
+    else:
+        yield from check_conditions(conditions, f"{path}.conditions", most=None)
+
+
+def _check_driver(driver: str, path: str) -> Iterator[FieldIssue]:
+    """Check a driver name in any case, which may be longer than in a slice."""
+    if driver:
+        yield from check_subdomain(driver.lower(), path)
+    else:
+        yield required(path)
 
 
 def _check_pool(pool: PoolStatus, path: str) -> Iterator[FieldIssue]:
-    yield from check_driver_name(pool.driver, f"{path}.driver")
+    yield from _check_driver(pool.driver, f"{path}.driver")
     yield from check_pool_name(pool.pool_name, f"{path}.poolName")
     if pool.generation:
         yield from _check_least(pool.generation, f"{path}.generation")
@@ -92,20 +101,30 @@ def _check_partitions(entries: list[PartitionTypeStatus], path: str) -> Iterator
         for name, text in (("attribute", entry.attribute), ("type", entry.type)):
             if not text:
                 yield required(f"{path}[{i}].{name}")
-        yield from _check_least(entry.total, f"{path}[{i}].total")
-        yield from _check_least(entry.allocatable, f"{path}[{i}].allocatable")
+        yield from _check_count(entry.total, f"{path}[{i}].total")
+        yield from _check_count(entry.allocatable, f"{path}[{i}].allocatable")
 
 
 def _check_shares(summary: ShareableSummaryStatus, path: str) -> Iterator[FieldIssue]:
-    yield from _check_least(summary.fully_available_devices, f"{path}.fullyAvailableDevices")
-    yield from _check_least(summary.partially_available_devices, f"{path}.partiallyAvailableDevices")
+    yield from _check_count(summary.fully_available_devices, f"{path}.fullyAvailableDevices")
+    yield from _check_count(summary.partially_available_devices, f"{path}.partiallyAvailableDevices")
     capacity = summary.capacity or []
     if len(capacity) > _ENTRIES_MAX:
         yield too_many(f"{path}.capacity", len(capacity), _ENTRIES_MAX)
         return
     for i, entry in enumerate(capacity):
+        where = f"{path}.capacity[{i}]"
         if not entry.name:
-            yield required(f"{path}.capacity[{i}].name")
+            yield required(f"{where}.name")
+        amounts = {"total": entry.total, "consumed": entry.consumed, "available": entry.available}
+        yield from (required(f"{where}.{name}") for name, amount in amounts.items() if amount is None)
+
+
+def _check_count(value: int | None, path: str) -> Iterator[FieldIssue]:
+    if value is None:
+        yield required(path)
+    else:
+        yield from _check_least(value, path)
 
 
 def _check_least(value: int | None, path: str, *, least: int = 0) -> Iterator[FieldIssue]:

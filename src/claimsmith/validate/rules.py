@@ -245,8 +245,11 @@ def _update_pool_request(old: _PoolRequest, new: _PoolRequest) -> Iterator[Field
         yield immutable("spec", msgspec.to_builtins(new.spec))
 
 
-def _status_pool_request(_old: _PoolRequest, new: _PoolRequest) -> Iterator[FieldIssue]:
-    if new.status is not None:
+def _status_pool_request(old: _PoolRequest, new: _PoolRequest) -> Iterator[FieldIssue]:
+    if old.status is not None:
+        if old.status != new.status:
+            yield immutable("status", msgspec.to_builtins(new.status))
+    elif new.status is not None:
         yield from check_pool_request_status(new.status, "status")
 
 

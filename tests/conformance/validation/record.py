@@ -2,7 +2,7 @@
 
     python -m tests.conformance.validation.record RECORDER
 
-RECORDER is the Go program in `recorder/`. The objects are those of the recorded allocator problems and two that use
+RECORDER is the Go program in `recorder/`. The objects are those of the recorded allocator problems and some that use
 every field, changed at random in one to three places. Written anew is `answers.jsonl.gz`: at most four objects for each
 set of errors, without those where a list beyond its limit hides or shows further errors.
 """
@@ -21,8 +21,24 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
-from claimsmith.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from claimsmith.api.kinds import (
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    POD_GROUP,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_POOL_STATUS_REQUEST,
+    RESOURCE_SLICE,
+    WORKLOAD,
+)
 from claimsmith.api.schema import check_object
+from tests.conformance.validation.full_groups import (
+    full_composite,
+    full_group,
+    full_pool_request,
+    full_rule,
+    full_workload,
+)
 from tests.conformance.validation.full_objects import full_claim, full_slice
 
 ANSWERS: Final = Path(__file__).parent / "answers.jsonl.gz"
@@ -33,6 +49,18 @@ KINDS: Final = {
     "claim": RESOURCE_CLAIM,
     "claim-status": RESOURCE_CLAIM,
     "class": DEVICE_CLASS,
+    "template": RESOURCE_CLAIM_TEMPLATE,
+    "rule": DEVICE_TAINT_RULE,
+    "rule-update": DEVICE_TAINT_RULE,
+    "rule-status": DEVICE_TAINT_RULE,
+    "pool": RESOURCE_POOL_STATUS_REQUEST,
+    "pool-update": RESOURCE_POOL_STATUS_REQUEST,
+    "pool-status": RESOURCE_POOL_STATUS_REQUEST,
+    "group": POD_GROUP,
+    "group-update": POD_GROUP,
+    "group-status": POD_GROUP,
+    "workload": WORKLOAD,
+    "workload-update": WORKLOAD,
 }
 TEXTS: Final = (
     "", "UPPER", "a.b", "x" * 33, "x" * 64, "x" * 254, "a/b", "a/b/c", "bad_name", "1.2", "-a", "a-", "gpu", "Exists",
@@ -62,7 +90,16 @@ def read_objects() -> dict[str, list[Json]]:
             obj.setdefault("metadata", {}).setdefault("name", "x")
             if kind == "claim":
                 obj["metadata"].setdefault("namespace", "default")
+    found["template"] = [make_template(claim) for claim in found["claim"]]
+    found |= {"rule": [full_rule()], "pool": [full_pool_request()], "group": [full_group()]}
+    found["workload"] = [full_workload(), full_composite()]
     return found
+
+
+def make_template(claim: Json) -> Json:
+    """Return a template of a claim."""
+    metadata = {"labels": {"a": "b"}, "annotations": {"c": "d"}}
+    return {"metadata": claim["metadata"], "spec": {"metadata": metadata, "spec": claim.get("spec") or {}}}
 
 
 def walk(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Json]]:
@@ -117,12 +154,13 @@ def make_questions(count: int, rng: random.Random) -> Iterator[dict[str, Json]]:
         new = deepcopy(old)
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             change(new, rng)
-        if kind == "claim-status":
+        if kind.endswith("-status"):
             new["spec"] = old.get("spec")
-            if rng.random() < 0.6:
+            if kind == "pool-status" or rng.random() < 0.6:
                 old.pop("status", None)
-        elif kind == "claim":
+        else:
             new.pop("status", None)
+            old.pop("status", None)
         if any(issue.kind != "unknown" for issue in check_object(new, KINDS[kind].wire_type)):
             continue
         count -= 1
@@ -131,7 +169,7 @@ def make_questions(count: int, rng: random.Random) -> Iterator[dict[str, Json]]:
 
 def main() -> None:
     """Write the file of answers."""
-    questions = list(make_questions(20_000, random.Random(37)))
+    questions = list(make_questions(40_000, random.Random(37)))
     text = "\n".join(map(json.dumps, questions))
     run = subprocess.run([sys.argv[1]], input=text, capture_output=True, text=True, check=True)
     seen: Counter[object] = Counter()

@@ -148,16 +148,16 @@ func judge(q question, gates map[string]bool) field.ErrorList {
 		oldServed, oldInternal := rule(q.Old)
 		return append(validation.ValidateDeviceTaintRuleStatusUpdate(&internal, &oldInternal), v1.Validate_DeviceTaintRule(ctx, status, nil, &served, &oldServed)...)
 	case "pool":
-		served, _ := poolRequest(q.Obj)
-		return v1alpha3.Validate_ResourcePoolStatusRequest(ctx, create, nil, &served, nil)
+		served, internal := poolRequest(q.Obj)
+		return append(validation.ValidateResourcePoolStatusRequest(&internal), v1alpha3.Validate_ResourcePoolStatusRequest(ctx, create, nil, &served, nil)...)
 	case "pool-update":
-		served, _ := poolRequest(q.Obj)
-		oldServed, _ := poolRequest(q.Old)
-		return v1alpha3.Validate_ResourcePoolStatusRequest(ctx, update, nil, &served, &oldServed)
+		served, internal := poolRequest(q.Obj)
+		oldServed, oldInternal := poolRequest(q.Old)
+		return append(validation.ValidateResourcePoolStatusRequestUpdate(&internal, &oldInternal), v1alpha3.Validate_ResourcePoolStatusRequest(ctx, update, nil, &served, &oldServed)...)
 	case "pool-status":
-		served, _ := poolRequest(q.Obj)
-		oldServed, _ := poolRequest(q.Old)
-		return v1alpha3.Validate_ResourcePoolStatusRequest(ctx, status, nil, &served, &oldServed)
+		served, internal := poolRequest(q.Obj)
+		oldServed, oldInternal := poolRequest(q.Old)
+		return append(validation.ValidateResourcePoolStatusRequestStatusUpdate(&internal, &oldInternal), v1alpha3.Validate_ResourcePoolStatusRequest(ctx, status, nil, &served, &oldServed)...)
 	case "group":
 		served, internal := group(q.Obj)
 		return append(groupvalidation.ValidatePodGroup(&internal), groups.Validate_PodGroup(ctx, create, nil, &served, nil)...)
