@@ -28,6 +28,8 @@ def test_a_plain_pod_is_allowed() -> None:
         ({"containers": [container(), container()]}, ("Duplicate", "spec.containers[1].name")),
         ({"initContainers": [container()]}, ("Duplicate", "spec.containers[0].name")),
         ({"restartPolicy": "Sometimes"}, ("NotSupported", "spec.restartPolicy")),
+        ({"schedulingGroup": {}}, ("Invalid", "spec.schedulingGroup.podGroupName")),
+        ({"schedulingGroup": {"podGroupName": "A"}}, ("Invalid", "spec.schedulingGroup.podGroupName")),
         ({"resourceClaims": [{"name": "gpu"}]}, ("Required", "spec.resourceClaims[0]")),
         ({"resourceClaims": [CLAIM, CLAIM]}, ("Duplicate", "spec.resourceClaims[1]")),
         (
