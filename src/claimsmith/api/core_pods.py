@@ -12,12 +12,22 @@ from claimsmith.api.metadata import (
     parse_metadata,
     parse_node_selector,
     parse_quantities,
+    read_quantity,
 )
 from claimsmith.api.wire import core_container, core_pod, core_pod_status, core_selection
 from claimsmith.model.topology import NodeSelector
-from claimsmith.model.workload import Container, ContainerClaim, ExtendedResourceMapping, Pod, PodClaim, PodToleration
+from claimsmith.model.workload import (
+    Container,
+    ContainerClaim,
+    ExtendedResourceMapping,
+    NodeAllocatableClaim,
+    NodeAllocatableOverhead,
+    Pod,
+    PodClaim,
+    PodToleration,
+)
 
-__all__ = ["encode_pod", "parse_pod"]
+__all__ = ["encode_node_allocatable", "encode_pod", "parse_pod"]
 
 
 def parse_pod(obj: Source, *, source: str = "") -> Pod:
@@ -55,6 +65,8 @@ def _build_pod(wire: core_pod.Pod) -> Pod:
         tolerations=tuple(_build_toleration(entry) for entry in spec.tolerations or ()),
         priority=spec.priority or 0,
         overhead=parse_quantities(spec.overhead),
+        requests=parse_quantities(spec.resources.requests) if spec.resources is not None else {},
+        limits=parse_quantities(spec.resources.limits) if spec.resources is not None else {},
         restart_policy=spec.restart_policy or "Always",
         phase=status.phase or "Pending",
         claim_names={entry.name: entry.resource_claim_name for entry in status.resource_claim_statuses or ()},
@@ -62,7 +74,26 @@ def _build_pod(wire: core_pod.Pod) -> Pod:
         extended_mappings=()
         if extended is None
         else tuple(_build_mapping(entry) for entry in extended.request_mappings),
+        node_allocatable=tuple(
+            _build_node_allocatable(entry) for entry in status.node_allocatable_resource_claim_statuses or ()
+        ),
         pod_group=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group is not None else "",
+    )
+
+
+def _build_node_allocatable(wire: core_pod_status.NodeAllocatableResourceClaimStatus) -> NodeAllocatableClaim:
+    return NodeAllocatableClaim(
+        claim=wire.resource_claim_name,
+        containers=tuple(wire.containers or ()),
+        mapping=parse_quantities({entry.name: entry.quantity for entry in wire.mapping or ()}),
+        overhead={entry.name: _build_overhead(entry) for entry in wire.overhead or ()},
+    )
+
+
+def _build_overhead(wire: core_pod_status.NodeAllocatableOverheadResources) -> NodeAllocatableOverhead:
+    return NodeAllocatableOverhead(
+        per_pod=None if wire.per_pod is None else read_quantity(wire.per_pod),
+        per_container=None if wire.per_container is None else read_quantity(wire.per_container),
     )
 
 
@@ -124,6 +155,11 @@ def encode_pod(value: Pod) -> dict[str, Any]:
 
 def _encode_spec(value: Pod) -> core_pod.PodSpec:
     group = core_pod.PodSchedulingGroup(pod_group_name=value.pod_group) if value.pod_group else None
+    resources = None
+    if value.requests or value.limits:
+        resources = core_container.ResourceRequirements(
+            requests=encode_quantities(value.requests) or None, limits=encode_quantities(value.limits) or None
+        )
     return core_pod.PodSpec(
         containers=[_encode_container(entry) for entry in value.containers],
         init_containers=[_encode_container(entry) for entry in value.init_containers] or None,
@@ -144,6 +180,7 @@ def _encode_spec(value: Pod) -> core_pod.PodSpec:
         tolerations=[_encode_toleration(entry) for entry in value.tolerations] or None,
         priority=value.priority or None,
         overhead=encode_quantities(value.overhead) or None,
+        resources=resources,
         restart_policy=value.restart_policy,
         scheduling_group=group,
     )
@@ -199,12 +236,40 @@ def _encode_status(value: Pod) -> core_pod_status.PodStatus:
                 for entry in value.extended_mappings
             ],
         )
+    allocatable = [_encode_allocatable(entry) for entry in value.node_allocatable]
     return core_pod_status.PodStatus(
         phase=value.phase,
+        node_allocatable_resource_claim_statuses=allocatable or None,
         resource_claim_statuses=[
             core_pod_status.PodResourceClaimStatus(name=name, resource_claim_name=claim)
             for name, claim in value.claim_names.items()
         ]
         or None,
         extended_resource_claim_status=extended,
+    )
+
+
+def encode_node_allocatable(value: NodeAllocatableClaim) -> dict[str, Any]:
+    """Return an entry of `status.nodeAllocatableResourceClaimStatuses` as JSON, sorted by resource name."""
+    return to_json_value(_encode_allocatable(value))
+
+
+def _encode_allocatable(value: NodeAllocatableClaim) -> core_pod_status.NodeAllocatableResourceClaimStatus:
+    return core_pod_status.NodeAllocatableResourceClaimStatus(
+        resource_claim_name=value.claim,
+        containers=list(value.containers) or None,
+        mapping=[
+            core_pod_status.NodeAllocatableMappedResources(name=name, quantity=amount)
+            for name, amount in sorted(encode_quantities(value.mapping).items())
+        ]
+        or None,
+        overhead=[_encode_overhead(name, entry) for name, entry in sorted(value.overhead.items())] or None,
+    )
+
+
+def _encode_overhead(name: str, value: NodeAllocatableOverhead) -> core_pod_status.NodeAllocatableOverheadResources:
+    return core_pod_status.NodeAllocatableOverheadResources(
+        name=name,
+        per_pod=None if value.per_pod is None else str(value.per_pod),
+        per_container=None if value.per_container is None else str(value.per_container),
     )

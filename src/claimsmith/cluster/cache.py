@@ -14,7 +14,7 @@ from claimsmith.model.node import Node
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
-from claimsmith.model.workload import Pod
+from claimsmith.model.workload import NodeAllocatableClaim, Pod
 
 __all__ = ["ClusterCache", "PodListener", "Reservation"]
 
@@ -33,11 +33,19 @@ class Reservation:
         pod: The pod.
         node: The node it is to run on.
         claims: Claims that this decision allocates, as they will be, with their allocation.
+        uses: Claims that were allocated before, and that the pod is to use.
+        node_allocatable: What the devices of its claims take of the node's resources.
     """
 
     pod: Pod
     node: str
     claims: tuple[ResourceClaim, ...] = ()
+    uses: frozenset[ClaimRef] = frozenset()
+    node_allocatable: tuple[NodeAllocatableClaim, ...] = ()
+
+    def place(self, pod: Pod) -> Pod:
+        """Return the pod as it will be on its node."""
+        return replace(pod, node_name=self.node, node_allocatable=self.node_allocatable)
 
 
 class ClusterCache:
@@ -58,7 +66,7 @@ class ClusterCache:
         self._rules: dict[str, DeviceTaintRule] = {}
         self._sorted: dict[str, tuple[Any, ...]] = {}
         self._reservations: dict[str, Reservation] = {}
-        self._assumed_nodes: dict[str, str] = {}
+        self._assumed: dict[str, Reservation] = {}
         self._pod_listeners: list[PodListener] = []
         self._snapshot: ClusterSnapshot | None = None
 
@@ -91,6 +99,10 @@ class ClusterCache:
         """Return the decision for the pod whose writes are on their way; None for none."""
         return self._reservations.get(pod.uid)
 
+    def is_promised(self, ref: ClaimRef, *, besides: Pod) -> bool:
+        """Tell whether a decision for another pod, whose writes are on their way, uses an allocated claim."""
+        return any(ref in item.uses for item in self._reservations.values() if item.pod.uid != besides.uid)
+
     def assume(self, reservation: Reservation) -> None:
         """Count a decision from now on: its claims are allocated and in flight, its pod is on its node.
 
@@ -102,8 +114,8 @@ class ClusterCache:
             self.claims.start(claim)
         seen = self.pods.get(pod.ref)
         if seen is not None and seen.uid == pod.uid and not seen.node_name:
-            self._assumed_nodes[pod.uid] = reservation.node
-            self._set_pod(seen, replace(seen, node_name=reservation.node))
+            self._assumed[pod.uid] = reservation
+            self._set_pod(seen, reservation.place(seen))
 
     def confirm_claim(self, claim: ResourceClaim, *, decided_as: ClaimRef | None = None) -> None:
         """Take in the server's answer to the write of a decided claim (see `ClaimOverlay.confirm`)."""
@@ -118,7 +130,7 @@ class ClusterCache:
         reservation = self._reservations.pop(pod.uid, None)
         for claim in reservation.claims if reservation else ():
             self.claims.drop(claim.ref)
-        was_assumed = self._assumed_nodes.pop(pod.uid, None) is not None
+        was_assumed = self._assumed.pop(pod.uid, None) is not None
         seen = self.pods.get(pod.ref)
         if was_assumed and seen is not None and seen.uid == pod.uid:
             self._set_pod(seen, replace(seen, node_name=""))
@@ -126,16 +138,16 @@ class ClusterCache:
     def see_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod."""
         if old is not None and (new is None or new.uid != old.uid):
-            self._assumed_nodes.pop(old.uid, None)
+            self._assumed.pop(old.uid, None)
         if new is None:
             gone = self.pods.get(old.ref) if old is not None else None
             if gone is not None:
                 self._set_pod(gone, None)
             return
         if new.node_name or new.finished:
-            self._assumed_nodes.pop(new.uid, None)
-        elif node := self._assumed_nodes.get(new.uid):
-            new = replace(new, node_name=node)
+            self._assumed.pop(new.uid, None)
+        elif reservation := self._assumed.get(new.uid):
+            new = reservation.place(new)
         self._set_pod(self.pods.get(new.ref), new)
 
     def see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:

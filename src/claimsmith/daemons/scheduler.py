@@ -51,13 +51,16 @@ class SchedulerOptions:
         names: Values of `spec.schedulerName` that are taken.
         placement: `spread` prefers nodes with the most room, `pack` those with the least.
         writes_max: Decisions whose writes may be under way at the same time; >= 1.
-        features: The cluster's feature gates; None: a stock cluster's.
+        features: The cluster's feature gates for allocation; None: a stock cluster's.
+        node_allocatable: Whether devices may take of a node's cpu, memory and the like: the scheduler's gate
+            DRANodeAllocatableResources, which is off in a stock cluster.
     """
 
     names: frozenset[str] = frozenset({SCHEDULER_NAME})
     placement: Placement = "spread"
     writes_max: int = 16
     features: Features | None = None
+    node_allocatable: bool = False
 
 
 class Scheduler:
@@ -91,7 +94,12 @@ class Scheduler:
         self._pods = PodWriter(client, now=now)
         self._binder = Binder(self.cache, ClaimWriter(client, now=now), self._pods)
         cluster = PreparedCluster(self.options.features)
-        self._decider = Decider(self.cache, cluster, placement=self.options.placement)
+        self._decider = Decider(
+            self.cache,
+            cluster,
+            placement=self.options.placement,
+            node_allocatable=self.options.node_allocatable,
+        )
         self._slots = asyncio.Semaphore(self.options.writes_max)
         self._told: dict[str, _Told] = {}
         self._clock = clock

@@ -53,7 +53,13 @@ class Binder:
     def assume(self, pod: Pod, placed: Placed) -> Reservation:
         """Count the decision from now on; each one must be given to `bind`, which ends it."""
         decided = tuple(_decide(pod, claim, allocation) for claim, allocation in placed.allocated)
-        reservation = Reservation(pod=pod, node=placed.node, claims=decided)
+        reservation = Reservation(
+            pod=pod,
+            node=placed.node,
+            claims=decided,
+            uses=frozenset(claim.ref for claim in placed.reserved),
+            node_allocatable=placed.node_allocatable,
+        )
         self._cache.assume(reservation)
         return reservation
 
@@ -66,11 +72,13 @@ class Binder:
         """
         written: dict[ClaimRef, _Written] = {}
         try:
-            await self._write_claims(pod, placed, written)
+            special = await self._write_claims(pod, placed, written)
+            await self._write_status(pod, placed, special)
             await self._bind_pod(pod, placed.node)
         except BaseException as error:
             if not isinstance(error, UnreachableError | asyncio.CancelledError):
                 await self._take_back(pod, written)
+                await self._clear_status(pod, placed)
             self._cache.forget(pod)
             raise
         self._cache.finish(pod)
@@ -90,7 +98,8 @@ class Binder:
         if is_special:
             await self._claims.delete(claim)
 
-    async def _write_claims(self, pod: Pod, placed: Placed, written: dict[ClaimRef, _Written]) -> None:
+    async def _write_claims(self, pod: Pod, placed: Placed, written: dict[ClaimRef, _Written]) -> str:
+        """Write allocations and reservations; returns the name of the special claim, empty for none."""
         consumer, special = consumer_of(pod), _special_of(placed, pod)
         for claim, allocation in placed.allocated:
             target = claim
@@ -103,8 +112,17 @@ class Binder:
             self._cache.confirm_claim(stored, decided_as=_decide(pod, claim, allocation).ref)
         for claim in placed.reserved:
             await self._reserve(pod, claim, written)
+        return special
+
+    async def _write_status(self, pod: Pod, placed: Placed, special: str) -> None:
+        """Record in the pod's status what its kubelet must know before it starts the pod."""
         if special and (special, placed.mappings) != (pod.extended_claim_name, pod.extended_mappings):
             await self._pods.set_extended_claim(pod, special, placed.mappings)
+        taken = tuple(
+            replace(item, claim=special) if item.claim == SPECIAL_NAME else item for item in placed.node_allocatable
+        )
+        if taken != pod.node_allocatable:
+            await self._pods.set_node_allocatable(pod, taken)
 
     async def _reserve(self, pod: Pod, claim: ResourceClaim, written: dict[ClaimRef, _Written]) -> None:
         """Reserve an allocated claim; pods that share it take their turns, so that they don't conflict."""
@@ -150,6 +168,14 @@ class Binder:
                 self._cache.claims.lose(claim)
             except ApiError as error:
                 log_event(_log, logging.WARNING, "claim stays reserved", claim=ref, pod=pod.ref, error=error)
+
+    async def _clear_status(self, pod: Pod, placed: Placed) -> None:
+        """Take back what was recorded of the node's resources; the next attempt may choose another node."""
+        if placed.node_allocatable:
+            try:
+                await self._pods.set_node_allocatable(pod, ())
+            except ApiError as error:
+                log_event(_log, logging.INFO, "status not cleared", pod=pod.ref, error=error)
 
 
 def _decide(pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:

@@ -14,11 +14,12 @@ from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.node_selector import matches_node
 from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.scheduler_room import RoomCheck
 from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Reason, Refused, Undecided
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
-from claimsmith.model.workload import ExtendedResourceMapping, Pod
+from claimsmith.model.workload import ExtendedResourceMapping, NodeAllocatableClaim, Pod
 from claimsmith.schedule.claims import RESERVED_MAX, is_reserved_for
 from claimsmith.schedule.extended import (
     ExtendedPlan,
@@ -51,12 +52,14 @@ class Placed:
         allocated: Claims to allocate, each with what it gets; one without a name has to be created first.
         reserved: Claims that are allocated already and only have to be reserved for the pod.
         mappings: Which request of the created claim serves which extended resource.
+        node_allocatable: What the devices of the pod's claims take of the node's resources.
     """
 
     node: str
     allocated: tuple[tuple[ResourceClaim, AllocationResult], ...] = ()
     reserved: tuple[ResourceClaim, ...] = ()
     mappings: tuple[ExtendedResourceMapping, ...] = ()
+    node_allocatable: tuple[NodeAllocatableClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,16 @@ class _Candidates:
     refused: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Attempt:
+    """One pod that is being decided: what it needs, where it may go, and what was found out on the way."""
+
+    pod: Pod
+    claims: _Claims
+    candidates: _Candidates = field(default_factory=_Candidates)
+    decisions: list[Decision] = field(default_factory=list)
+
+
 class Decider:
     """Decides for pods on what a cache shows.
 
@@ -107,11 +120,20 @@ class Decider:
         cache: The cluster, with earlier decisions counted.
         cluster: The allocator's view, which follows the cache.
         placement: Which nodes are preferred.
+        node_allocatable: Whether devices may take of a node's cpu, memory and the like (DRANodeAllocatableResources).
     """
 
-    def __init__(self, cache: ClusterCache, cluster: PreparedCluster, *, placement: Placement = "spread") -> None:
+    def __init__(
+        self,
+        cache: ClusterCache,
+        cluster: PreparedCluster,
+        *,
+        placement: Placement = "spread",
+        node_allocatable: bool = False,
+    ) -> None:
         self._cache, self._cluster, self._placement = cache, cluster, placement
         self._usage = UsageIndex()
+        self._room = RoomCheck(cache, self._usage, enabled=node_allocatable)
         self._special = SpecialClaims()
         cache.subscribe_pods(self._usage.see_pod)
         cache.subscribe_claims(self._special.see_claim)
@@ -126,18 +148,18 @@ class Decider:
         claims = self._find_claims(pod)
         if isinstance(claims, Unplaced):
             return claims
-        candidates = self._find_candidates(pod, claims)
-        if not candidates.groups:
-            return self._refuse(pod, claims, candidates, (), explain=explain)
+        attempt = _Attempt(pod=pod, claims=claims, candidates=self._find_candidates(pod, claims))
+        if not attempt.candidates.groups:
+            return self._refuse(attempt, explain=explain)
         self._cluster.update(self._cache.snapshot())
-        decisions: list[Decision] = []
-        for plan, nodes in candidates.groups:
-            placed = self._try_nodes(claims, plan, nodes, decisions)
+        for plan, nodes in attempt.candidates.groups:
+            placed = self._try_nodes(attempt, plan, nodes)
             if placed is not None:
                 return placed
-            if decisions and isinstance(decisions[-1], Refused) and not decisions[-1].node_only:
+            last = attempt.decisions[-1] if attempt.decisions else None
+            if isinstance(last, Refused) and not last.node_only:
                 break
-        return self._refuse(pod, claims, candidates, tuple(decisions), explain=explain)
+        return self._refuse(attempt, explain=explain)
 
     def _find_claims(self, pod: Pod) -> _Claims | Unplaced:
         allocated: list[ResourceClaim] = []
@@ -158,6 +180,9 @@ class Decider:
             into = wanted if claim.allocation is None else allocated
             if claim not in into:
                 into.append(claim)
+        shared = self._room.find_sharing_problem(pod, allocated)
+        if shared is not None:
+            return replace(_wait(shared[0].ref, shared[1]), tried=True)
         extended = self._special.find(pod) if find_extended_names(pod) else None
         if extended is not None:
             problem = self._find_problem(pod, extended, is_owned=True)
@@ -188,7 +213,8 @@ class Decider:
     def _find_candidates(self, pod: Pod, claims: _Claims) -> _Candidates:
         found = _Candidates()
         fits: list[tuple[Node, NodeUsage]] = []
-        checks = NodeFilter(pod=pod, wanted=plan_requests(pod), claims=claims.allocated, matches=matches_node)
+        fresh = replace(pod, node_allocatable=()) if pod.node_allocatable else pod
+        checks = NodeFilter(pod=pod, wanted=plan_requests(fresh), claims=claims.allocated, matches=matches_node)
         plans: dict[str, ExtendedPlan] = {}
         names = find_extended_names(pod)
         classes = plan_class_names(self._cache.classes.values()) if names else {}
@@ -206,73 +232,86 @@ class Decider:
             _group(found.groups, plans[node.name], node)
         return found
 
-    def _try_nodes(
-        self, claims: _Claims, plan: ExtendedPlan, nodes: list[Node], decisions: list[Decision]
-    ) -> Placed | None:
-        """Return the best of the nodes on which all claims fit; the other decisions are added to the list."""
-        wanted = _wanted_on(claims, plan)
+    def _try_nodes(self, attempt: _Attempt, plan: ExtendedPlan, nodes: list[Node]) -> Placed | None:
+        """Return the best of the nodes on which all claims fit; what the others lack is noted in the attempt."""
+        wanted = _wanted_on(attempt.claims, plan)
         if not wanted:
-            return _place(nodes[0].name, (), claims, plan)
-        best: tuple[int, Allocation] | None = None
+            placed = (self._place(attempt, plan, node, ()) for node in nodes)
+            return next((item for item in placed if item is not None), None)
+        by_name = {node.name: node for node in nodes}
+        best: tuple[int, Placed] | None = None
         ranked, seen = has_alternatives(wanted), 0
         for decision in self._search(wanted, nodes):
             if not isinstance(decision, Allocation):
-                decisions.append(decision)
+                attempt.decisions.append(decision)
                 if isinstance(decision, Refused) and not decision.node_only:
                     break
                 continue
+            got = tuple(zip(wanted, decision.results, strict=True))
+            placed_here = self._place(attempt, plan, by_name[decision.node], got)
+            if placed_here is None:
+                continue
             rank, seen = get_rank(wanted, decision.results), seen + 1
             if best is None or rank > best[0]:
-                best = (rank, decision)
+                best = (rank, placed_here)
             if not ranked or seen >= _RANKED_NODES_MAX:
                 break
-        if best is None:
+        return None if best is None else best[1]
+
+    def _place(
+        self,
+        attempt: _Attempt,
+        plan: ExtendedPlan,
+        node: Node,
+        got: tuple[tuple[ResourceClaim, AllocationResult], ...],
+    ) -> Placed | None:
+        """Return the decision for a node, if it has room for what the devices take of it besides."""
+        reserved = attempt.claims.allocated
+        present = tuple((claim, claim.allocation) for claim in reserved if claim.allocation is not None)
+        room = self._room.check(attempt.pod, node, claims=(*present, *got), mappings=plan.mappings)
+        if room.reasons:
+            attempt.candidates.refused[node.name] = room.reasons
             return None
-        return _place(best[1].node, tuple(zip(wanted, best[1].results, strict=True)), claims, plan)
+        return Placed(
+            node=node.name, allocated=got, reserved=reserved, mappings=plan.mappings, node_allocatable=room.taken
+        )
 
     def _search(self, claims: tuple[ResourceClaim, ...], nodes: Iterable[Node]) -> Iterator[Decision]:
         limits = SearchLimits(budget_steps=_BUDGET_STEPS)
         return allocate_on_nodes(self._cluster, claims, nodes=nodes, share_ids=lambda: str(uuid.uuid4()), limits=limits)
 
-    def _refuse(
-        self,
-        pod: Pod,
-        claims: _Claims,
-        candidates: _Candidates,
-        decisions: tuple[Decision, ...],
-        *,
-        explain: bool,
-    ) -> Unplaced:
+    def _refuse(self, attempt: _Attempt, *, explain: bool) -> Unplaced:
+        claims, decisions, refused = attempt.claims, attempt.decisions, attempt.candidates.refused
         failed = any(
             isinstance(item, Undecided) or (isinstance(item, Refused) and not item.node_only) for item in decisions
         )
         kinds = {"node"}
         if any(isinstance(item, Pending | Refused | Undecided) for item in decisions):
             kinds |= _DEVICE_CHANGES
-        if any(reason.kind == "resources" for reasons in candidates.refused.values() for reason in reasons):
+        if any(reason.kind == "resources" for reasons in refused.values() for reason in reasons):
             kinds |= _ROOM_CHANGES
         special = () if claims.extended is None else (claims.extended,)
         refs = frozenset(str(claim.ref) for claim in (*claims.allocated, *claims.wanted, *special))
-        message, reasons = self._explain(claims, candidates, decisions)
+        message, reasons = self._explain(attempt) if explain else ("", ())
         return Unplaced(
             reason="SchedulerError" if failed else "Unschedulable",
             message=message,
             reasons=reasons,
             helps=lambda change: change.kind in kinds or change.key in refs,
-            stale=claims.extended or _find_stale(pod, claims.allocated),
+            stale=claims.extended or _find_stale(attempt.pod, claims.allocated),
         )
 
-    def _explain(
-        self, claims: _Claims, candidates: _Candidates, decisions: tuple[Decision, ...]
-    ) -> tuple[str, tuple[Reason, ...]]:
+    def _explain(self, attempt: _Attempt) -> tuple[str, tuple[Reason, ...]]:
         """Why there is no node: what the nodes lack, and what keeps their devices from the claims."""
-        reasons = [reason for found in candidates.refused.values() for reason in found]
-        if not candidates.groups:
-            return render_refusal(candidates.refused), tuple(reasons)
-        undecided = sum(isinstance(item, Undecided) for item in decisions)
-        for plan, nodes in candidates.groups:
-            wanted = _wanted_on(claims, plan)
-            reasons.extend(explain_nodes(self._cluster, wanted, nodes=nodes[:_EXPLAINED_NODES_MAX]))
+        refused = attempt.candidates.refused
+        reasons = [reason for found in refused.values() for reason in found]
+        if len(refused) == len(self._cache.nodes):
+            return render_refusal(refused), tuple(reasons)
+        undecided = sum(isinstance(item, Undecided) for item in attempt.decisions)
+        for plan, nodes in attempt.candidates.groups:
+            wanted = _wanted_on(attempt.claims, plan)
+            left = [node for node in nodes if node.name not in refused][:_EXPLAINED_NODES_MAX]
+            reasons.extend(explain_nodes(self._cluster, wanted, nodes=left))
         text = format_event(reasons, nodes=len(self._cache.nodes))
         return f"the search gave up on {undecided} nodes; {text}" if undecided else text, tuple(reasons)
 
@@ -316,12 +355,3 @@ def _group(groups: list[tuple[ExtendedPlan, list[Node]]], plan: ExtendedPlan, no
             nodes.append(node)
             return
     groups.append((plan, [node]))
-
-
-def _place(
-    node: str,
-    allocated: tuple[tuple[ResourceClaim, AllocationResult], ...],
-    claims: _Claims,
-    plan: ExtendedPlan,
-) -> Placed:
-    return Placed(node=node, allocated=allocated, reserved=claims.allocated, mappings=plan.mappings)

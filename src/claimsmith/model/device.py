@@ -135,6 +135,11 @@ class NodeAllocatableResource:
     overhead_per_pod: Quantity | None = None
     overhead_per_container: Quantity | None = None
 
+    @property
+    def is_mapping(self) -> bool:
+        """Whether the device stands for an amount of the resource, instead of costing some besides."""
+        return bool(self.capacity_key) or self.device_multiplier is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:

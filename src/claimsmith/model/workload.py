@@ -10,7 +10,16 @@ from claimsmith.model.names import PodRef
 from claimsmith.model.quantity import Quantity
 from claimsmith.model.topology import NodeSelector
 
-__all__ = ["Container", "ContainerClaim", "ExtendedResourceMapping", "Pod", "PodClaim", "PodToleration"]
+__all__ = [
+    "Container",
+    "ContainerClaim",
+    "ExtendedResourceMapping",
+    "NodeAllocatableClaim",
+    "NodeAllocatableOverhead",
+    "Pod",
+    "PodClaim",
+    "PodToleration",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +77,39 @@ class ExtendedResourceMapping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAllocatableOverhead:
+    """What the devices of a claim cost besides: once per pod, and once per container that uses the claim."""
+
+    per_pod: Quantity | None = None
+    per_container: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAllocatableClaim:
+    """What the devices of one claim take of a node's cpu, memory and the like. Source: KEP-5517.
+
+    Args:
+        claim: Name of the claim.
+        containers: Containers that use it.
+        mapping: Amounts that the devices stand for, by resource name.
+        overhead: Amounts besides, by resource name.
+    """
+
+    claim: str
+    containers: tuple[str, ...] = ()
+    mapping: Mapping[str, Quantity] = field(default_factory=dict)
+    overhead: Mapping[str, NodeAllocatableOverhead] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """A pod with the facts that scheduling and the node need.
 
     Args:
         claim_names: `status.resourceClaimStatuses`: claim made for each pod claim from a template; None: not needed.
+        requests, limits: For the pod as a whole (`spec.resources`), where they replace those of its containers.
         extended_claim_name: `status.extendedResourceClaimStatus.resourceClaimName`; empty when there is none.
+        node_allocatable: `status.nodeAllocatableResourceClaimStatuses`.
         phase: Pending, Running, Succeeded, Failed or Unknown.
     """
 
@@ -89,11 +125,14 @@ class Pod:
     tolerations: tuple[PodToleration, ...] = ()
     priority: int = 0
     overhead: Mapping[str, Quantity] = field(default_factory=dict)
+    requests: Mapping[str, Quantity] = field(default_factory=dict)
+    limits: Mapping[str, Quantity] = field(default_factory=dict)
     restart_policy: str = "Always"
     phase: str = "Pending"
     claim_names: Mapping[str, str | None] = field(default_factory=dict)
     extended_claim_name: str = ""
     extended_mappings: tuple[ExtendedResourceMapping, ...] = ()
+    node_allocatable: tuple[NodeAllocatableClaim, ...] = ()
     pod_group: str = ""
 
     @property

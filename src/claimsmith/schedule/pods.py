@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from claimsmith.api.core_pods import encode_node_allocatable
 from claimsmith.api.kinds import POD, Kind
 from claimsmith.kube.client import KubeObject, PatchType
 from claimsmith.model.names import PodRef
-from claimsmith.model.workload import ExtendedResourceMapping, Pod
+from claimsmith.model.workload import ExtendedResourceMapping, NodeAllocatableClaim, Pod
 
 __all__ = ["PodClient", "PodWriter", "is_schedulable"]
 
@@ -82,6 +83,14 @@ class PodWriter:
         ]
         status = {"extendedResourceClaimStatus": {"resourceClaimName": claim, "requestMappings": entries}}
         await self._patch_status(pod, status, "merge")
+
+    async def set_node_allocatable(self, pod: Pod, claims: Sequence[NodeAllocatableClaim]) -> None:
+        """Record what the devices of the pod's claims take of its node; none take nothing.
+
+        Source: NodeAllocatableResourceClaimStatus of core/v1.
+        """
+        entries = [encode_node_allocatable(claim) for claim in claims]
+        await self._patch_status(pod, {"nodeAllocatableResourceClaimStatuses": entries}, "merge")
 
     async def find_node(self, pod: Pod) -> str | None:
         """Return the node on which the server has this very pod, empty when on none; None when the pod is gone.

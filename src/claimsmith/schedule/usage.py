@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from claimsmith.model.node import Node
-from claimsmith.model.workload import Container, Pod
+from claimsmith.model.workload import Container, NodeAllocatableClaim, Pod
 
-__all__ = ["NodeUsage", "UsageIndex", "plan_requests"]
+__all__ = ["NodeUsage", "UsageIndex", "plan_aggregate", "plan_requests"]
+
+_POD_LEVEL: Final = ("cpu", "memory")
+_HUGE_PAGES: Final = "hugepages-"
 
 Amounts = dict[str, int]
 """Amounts by resource name, in thousandths."""
@@ -20,7 +24,27 @@ Amounts = dict[str, int]
 def plan_requests(pod: Pod) -> Amounts:
     """Return what a pod takes from its node, in thousandths by resource name; each pod takes one of `pods`.
 
-    Init containers run one after another before the others, sidecars stay: the larger of the two phases counts.
+    Requests of the pod as a whole replace those of its containers and devices, for cpu, memory and huge pages.
+    """
+    running = plan_aggregate(pod)
+    for name, amount in pod.limits.items():
+        if _is_pod_level(name) and name not in pod.requests:
+            running.setdefault(name, amount.milli_value())
+    for name, amount in pod.requests.items():
+        if _is_pod_level(name):
+            running[name] = amount.milli_value()
+    _add(running, {name: amount.milli_value() for name, amount in pod.overhead.items()})
+    running["pods"] = 1000
+    return running
+
+
+def plan_aggregate(pod: Pod) -> Amounts:
+    """Return what a pod's containers and the devices of its claims take together, in thousandths by resource name.
+
+    Init containers run one after another before the others, sidecars stay: the larger of the two phases counts. What
+    devices take of the node's resources comes on top of both.
+
+    Source: AggregateContainerRequests, addDRANodeAllocatableClaimResources.
     """
     running: Amounts = {}
     starting: Amounts = {}
@@ -34,9 +58,23 @@ def plan_requests(pod: Pod) -> Amounts:
     for container in pod.containers:
         _add(running, _requests(container))
     _raise(running, starting)
-    _add(running, {name: amount.milli_value() for name, amount in pod.overhead.items()})
-    running["pods"] = 1000
+    for claim in pod.node_allocatable:
+        _add(running, _taken_by(claim))
     return running
+
+
+def _taken_by(claim: NodeAllocatableClaim) -> Amounts:
+    taken = {name: amount.milli_value() for name, amount in claim.mapping.items()}
+    for name, overhead in claim.overhead.items():
+        if overhead.per_pod is not None:
+            _add(taken, {name: overhead.per_pod.milli_value()})
+        if overhead.per_container is not None:
+            _add(taken, {name: overhead.per_container.milli_value() * len(claim.containers)})
+    return taken
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in _POD_LEVEL or name.startswith(_HUGE_PAGES)
 
 
 def _requests(container: Container) -> Amounts:
@@ -115,7 +153,8 @@ class UsageIndex:
             self._remove(old.uid)
         if new is not None:
             node = "" if new.finished else new.node_name
-            if self._by_pod.get(new.uid, ("", {}))[0] != node:
+            grown = old is not None and old.node_allocatable != new.node_allocatable
+            if grown or self._by_pod.get(new.uid, ("", {}))[0] != node:
                 self._remove(new.uid)
                 self._place(new, node)
 

@@ -170,3 +170,18 @@ def test_a_binding_comes_back_as_it_was() -> None:
     binding = PodBinding(pod=PodRef("default", "p"), node_name="node-a", pod_uid="u")
 
     assert parse_binding(encode_binding(binding)) == binding
+
+
+def test_a_pod_keeps_its_own_amounts_and_what_devices_take_of_its_node() -> None:
+    amount = {"name": "cpu", "quantity": "2"}
+    overhead = {"name": "memory", "perContainer": "1Mi", "perPod": "1Gi"}
+    entry = {"resourceClaimName": "c", "containers": ["main"], "mapping": [amount], "overhead": [overhead]}
+    spec = {
+        "containers": [{"name": "main"}],
+        "resources": {"limits": {"memory": "2Gi"}, "requests": {"cpu": "3"}},
+    }
+    status = {"nodeAllocatableResourceClaimStatuses": [entry]}
+    stored = encode_pod(parse_pod({"metadata": {"name": "p"}, "spec": spec, "status": status}))
+
+    assert stored["spec"]["resources"] == spec["resources"]
+    assert stored["status"]["nodeAllocatableResourceClaimStatuses"] == [entry]
