@@ -27,7 +27,7 @@ from claimsmith.api.kinds import (
     get_kind_of,
 )
 from claimsmith.api.manifests import Manifest
-from claimsmith.api.schema import SchemaIssue, check_object
+from claimsmith.api.schema import SchemaIssue, check_object, prune_object
 from claimsmith.api.versions import convert_to_hub
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
@@ -43,6 +43,7 @@ __all__ = [
     "check_form",
     "check_manifest",
     "convert_manifest",
+    "drop_unknown",
     "find_parser",
     "parse_manifest",
     "parse_objects",
@@ -124,6 +125,19 @@ def check_manifest(manifest: Manifest, *, strict: bool = True) -> tuple[FieldErr
 def _gather_issues(manifest: Manifest) -> tuple[SchemaIssue, ...]:
     kind = get_kind_of(manifest.object, source=manifest.locate())
     return check_object(dict(manifest.object), kind.wire_type)
+
+
+def drop_unknown(manifest: Manifest) -> Manifest:
+    """Return a manifest without the fields that its kind does not have, and without fields that are null.
+
+    Args:
+        manifest: Its form is sound apart from unknown fields (see `check_form`).
+
+    Raises:
+        InputError: The kind is missing or unknown.
+    """
+    kind = get_kind_of(manifest.object, source=manifest.locate())
+    return replace(manifest, object=prune_object(manifest.object, kind.wire_type))
 
 
 def convert_manifest(manifest: Manifest) -> Manifest:

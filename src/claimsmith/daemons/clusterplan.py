@@ -83,7 +83,7 @@ class ClusterPlan:
         objects: In the order in which they are created.
         namespaces: Namespaces that objects are in and no manifest makes.
         settings: Settings of drivers.
-        left_out: One sentence for each object that can't be served.
+        left_out: One sentence for each object that can't be served, and for each field that a kind does not have.
     """
 
     nodes: tuple[NodePlan, ...]
@@ -93,13 +93,17 @@ class ClusterPlan:
     left_out: tuple[str, ...]
 
 
-def plan_cluster(manifests: Iterable[Manifest]) -> ClusterPlan:
+def plan_cluster(manifests: Iterable[Manifest], *, strict: bool = False) -> ClusterPlan:
     """Return what to start for the manifests.
+
+    Args:
+        manifests: The manifests.
+        strict: Refuse fields that a kind does not have instead of leaving them out.
 
     Raises:
         InputError: A manifest can't be read, or an object is there twice.
     """
-    found = sort_manifests(manifests)
+    found = sort_manifests(manifests, strict=strict)
     objects = [
         PlannedObject(kind=kind, manifest=item) for kind, item in found.objects if not _is_made_again(kind, item)
     ]

@@ -18,7 +18,7 @@ from claimsmith.api.resource import parse_resource_claim
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.clusterplan import ONLY_NODE
 from claimsmith.daemons.scheduler_decide import Decider, Placed
-from claimsmith.daemons.sorted_manifests import sort_manifests
+from claimsmith.daemons.sorted_manifests import SortedManifests, sort_manifests
 from claimsmith.embedded.controllers.claim_plans import build_template_claim
 from claimsmith.errors import InputError
 from claimsmith.model.claim import (
@@ -76,19 +76,23 @@ class OfflineCluster:
         manifests: Its objects, and settings of simulated devices.
         node: Name of the only node to look at; empty for all.
         like_upstream: Choose exactly as upstream, also where it is wrong or aborts needlessly.
+        strict: Refuse fields that a kind does not have instead of leaving them out.
 
     Raises:
         InputError: A manifest can't be used, or the node is not in the manifests.
     """
 
-    def __init__(self, manifests: Iterable[Manifest], *, node: str = "", like_upstream: bool = False) -> None:
-        self.left_out: tuple[str, ...] = ()
-        """One sentence for each manifest of a kind that claimsmith does not know."""
+    def __init__(
+        self, manifests: Iterable[Manifest], *, node: str = "", like_upstream: bool = False, strict: bool = False
+    ) -> None:
+        found = sort_manifests(manifests, strict=strict)
+        self.left_out: tuple[str, ...] = found.left_out
+        """One sentence for each manifest of a kind that claimsmith does not know, and for each field of that sort."""
         self._cache = ClusterCache()
         self._cluster = PreparedCluster(like_upstream=like_upstream)
         self._decider = Decider(self._cache, self._cluster)
         self._pods: list[Pod] = []
-        self._load(tuple(manifests), node)
+        self._load(found, node)
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -144,9 +148,7 @@ class OfflineCluster:
 
     # --- loading ------------------------------------------------------------------------------------------------------
 
-    def _load(self, manifests: tuple[Manifest, ...], only: str) -> None:
-        found = sort_manifests(manifests)
-        self.left_out = found.left_out
+    def _load(self, found: SortedManifests, only: str) -> None:
         settings = found.settings
         objects = [value for item in _named(found.objects) if (value := parse_manifest(item)) is not None]
         nodes = {value.name: value for value in objects if isinstance(value, Node)}

@@ -9,7 +9,7 @@ from typing import Final
 
 from claimsmith.api.kinds import KINDS, Kind, find_kind_of, get_kind_of
 from claimsmith.api.manifests import Manifest
-from claimsmith.api.objects import check_manifest
+from claimsmith.api.objects import check_form, check_manifest, convert_manifest, drop_unknown
 from claimsmith.embedded.api.defaults import fill_defaults
 from claimsmith.embedded.api.naming import generate_name
 from claimsmith.errors import InputError
@@ -33,8 +33,9 @@ class SortedManifests:
 
     Args:
         settings: Settings of simulated devices.
-        objects: Objects of kinds that claimsmith knows, with the kind; their form has been checked.
-        left_out: One sentence for each manifest that is neither.
+        objects: Objects of kinds that claimsmith knows, with the kind, in the version in which they are kept; they
+            have been checked.
+        left_out: One sentence for each manifest that is neither, and for each field that a kind does not have.
     """
 
     settings: tuple[Manifest, ...]
@@ -42,8 +43,12 @@ class SortedManifests:
     left_out: tuple[str, ...]
 
 
-def sort_manifests(manifests: Iterable[Manifest]) -> SortedManifests:
+def sort_manifests(manifests: Iterable[Manifest], *, strict: bool = False) -> SortedManifests:
     """Return manifests sorted by what they are for.
+
+    Args:
+        manifests: The manifests.
+        strict: Refuse fields that a kind does not have instead of leaving them out.
 
     Raises:
         InputError: A manifest has no kind, breaks a rule of the API, or an object is there twice.
@@ -54,8 +59,9 @@ def sort_manifests(manifests: Iterable[Manifest]) -> SortedManifests:
     for manifest in manifests:
         kind = find_kind_of(manifest.object)
         if kind is not None and kind.is_listable:
-            _check_object(kind, manifest)
-            objects.append((kind, manifest))
+            kept, unknown = _read_object(kind, manifest, strict=strict)
+            left_out += unknown
+            objects.append((kind.hub, kept))
         elif _is_settings(manifest):
             _check_settings(manifest)
             settings.append(manifest)
@@ -72,10 +78,21 @@ def namespace_of(kind: Kind, manifest: Manifest) -> str:
     return str((manifest.object.get("metadata") or {}).get("namespace") or "default")
 
 
+def _read_object(kind: Kind, manifest: Manifest, *, strict: bool) -> tuple[Manifest, list[str]]:
+    """Return an object as it is kept, and a sentence for each field that is left out of it."""
+    for error in check_manifest(manifest, strict=strict):
+        raise error
+    unknown = [
+        f"{error.source}: left out {error.path}, which {kind} does not have; {error.hint}"
+        for error in check_form(manifest).unknown
+    ]
+    manifest = convert_manifest(drop_unknown(manifest) if unknown else manifest)
+    _check_object(kind.hub, manifest)
+    return manifest, unknown
+
+
 def _check_object(kind: Kind, manifest: Manifest) -> None:
     """Refuse what an API server would refuse; an object that was read from one has passed already."""
-    for error in check_manifest(manifest):
-        raise error
     value = copy.deepcopy(dict(manifest.object))
     metadata = value["metadata"] = value.get("metadata") or {}
     if metadata.get("uid"):
