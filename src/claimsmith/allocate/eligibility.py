@@ -6,7 +6,7 @@ Source: isSelectable and selectorsMatch in structured/internal/incubating, k8s.i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from claimsmith.allocate.records import DeviceRecord
@@ -17,7 +17,7 @@ from claimsmith.model.device import DeviceAttribute, DeviceToleration
 from claimsmith.model.features import Features
 from claimsmith.model.quantity import Quantity
 
-__all__ = ["MATCH", "RequestShape", "Selectors", "Verdict"]
+__all__ = ["MATCH", "RequestShape", "Selectors", "Verdict", "is_experimental", "is_stable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,11 @@ _GATE = Verdict("gate")
 class Selectors:
     """The selectors' answers for devices, kept with the devices; texts are compiled once."""
 
-    __slots__ = ("_derived", "_environment", "_features", "_programs")
+    __slots__ = ("_derived", "_environment", "_features", "_is_stable", "_programs")
 
     def __init__(self, features: Features) -> None:
         self._features = features
+        self._is_stable = is_stable(features)
         self._environment = CelEnvironment.for_stored_expressions(features)
         self._programs: dict[str, Program | CelCompileError] = {}
         self._derived: dict[str, Program | CelCompileError] = {}
@@ -184,7 +185,31 @@ class Selectors:
             return error
 
     def _prepare(self, record: DeviceRecord) -> CelDevice:
-        """Return the device in the form that programs read; raises CelDeviceError when it has none."""
+        """Return the device in the form that programs read; raises CelDeviceError when it has none.
+
+        Upstream's stable implementation doesn't tell programs whether a device allows several allocations.
+        """
         if record.cel is None:
-            record.cel = prepare_device(record.id.driver, record.device, environment=self._environment)
+            device = replace(record.device, allow_multiple_allocations=False) if self._is_stable else record.device
+            record.cel = prepare_device(record.id.driver, device, environment=self._environment)
         return record.cel
+
+
+def is_experimental(features: Features) -> bool:
+    """Tell whether upstream answers with its experimental implementation."""
+    return (
+        features.list_type_attributes
+        or features.optional_node_operations
+        or features.derived_attributes
+        or features.compatibility_groups
+    )
+
+
+def is_stable(features: Features) -> bool:
+    """Tell whether upstream answers with its stable implementation."""
+    return not (
+        is_experimental(features)
+        or features.device_binding_and_status
+        or features.consumable_capacity
+        or features.fractional_capacity_range
+    )

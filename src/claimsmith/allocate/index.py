@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from claimsmith.allocate.counters import PoolCounters, count_pool
-from claimsmith.allocate.eligibility import RequestShape, Selectors
+from claimsmith.allocate.eligibility import RequestShape, Selectors, is_stable
 from claimsmith.allocate.node_selector import NAME_ANCHOR, Anchor, find_anchors
 from claimsmith.allocate.plan import PodPlan, plan_claims
 from claimsmith.allocate.pools import BadSelector, GatheredPools, PoolParts, PoolView, build_pool, gather_pools
 from claimsmith.allocate.problem import AllocationProblem, merge_taints
 from claimsmith.allocate.records import DeviceRecord, SliceRecord
-from claimsmith.allocate.screening import Screen, Screened, is_stable
+from claimsmith.allocate.screening import Screen, Screened
 from claimsmith.allocate.usage import FREE, DeviceUse, UsageLedger
 from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.device import Device

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from claimsmith.allocate.eligibility import RequestShape
-from claimsmith.allocate.screening import is_stable
+from claimsmith.allocate.eligibility import RequestShape, is_stable
 from claimsmith.model.claim import (
     ALLOCATION_RESULTS_MAX,
     DeviceClass,

@@ -13,7 +13,7 @@ from typing import Final
 
 from claimsmith.allocate.capacity import CapacityPlan, plan_capacity
 from claimsmith.allocate.counters import Groups, PoolCounters
-from claimsmith.allocate.eligibility import MATCH, RequestShape, Selectors, Verdict
+from claimsmith.allocate.eligibility import MATCH, RequestShape, Selectors, Verdict, is_experimental
 from claimsmith.allocate.pools import PoolView, node_reaches
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.allocate.taints import find_blocking_taint
@@ -284,26 +284,6 @@ class Screen:
                 entries = eligible.by_node.setdefault(local, []) if local else eligible.everywhere
                 entries.append((position, record, verdict))
         return eligible
-
-
-def is_experimental(features: Features) -> bool:
-    """Tell whether upstream answers with its experimental implementation."""
-    return (
-        features.list_type_attributes
-        or features.optional_node_operations
-        or features.derived_attributes
-        or features.compatibility_groups
-    )
-
-
-def is_stable(features: Features) -> bool:
-    """Tell whether upstream answers with its stable implementation."""
-    return not (
-        is_experimental(features)
-        or features.device_binding_and_status
-        or features.consumable_capacity
-        or features.fractional_capacity_range
-    )
 
 
 def describe_error(record: DeviceRecord, shape: RequestShape, verdict: Verdict) -> str:

@@ -106,6 +106,14 @@ def test_like_upstream_a_device_in_use_hides_the_error_of_its_selector() -> None
     assert devices(solve(asked, like_upstream=True)) == [["b"]]
 
 
+def test_without_newer_gates_no_selector_sees_a_device_that_allows_several_allocations() -> None:
+    shared = device("shared", allow_multiple_allocations=True)
+    wanted = claim("c", request("r", "device.allowMultipleAllocations"))
+
+    assert isinstance(ask(slice_(shared), wanted, features=Features.none()), Pending)
+    assert devices(ask(slice_(shared), wanted)) == [["shared"]]
+
+
 def test_a_missing_class_is_refused() -> None:
     decision = ask(slice_(A), claim("c", request("r", klass="unknown")))
 

@@ -11,7 +11,7 @@ from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 
-__all__ = ["VerifyCase", "Violation"]
+__all__ = ["VerifyCase", "Violation", "is_stable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +51,21 @@ class Violation:
     def __str__(self) -> str:
         where = f" {self.device}" if self.device else ""
         return f"{self.claim}{where}: {self.rule}: {self.text}"
+
+
+def is_stable(features: Features) -> bool:
+    """Tell whether upstream's stable implementation serves the gates.
+
+    It counts counter slices on every node, and doesn't tell selectors whether a device allows several allocations.
+    """
+    return not any(
+        (
+            features.device_binding_and_status,
+            features.consumable_capacity,
+            features.fractional_capacity_range,
+            features.list_type_attributes,
+            features.optional_node_operations,
+            features.derived_attributes,
+            features.compatibility_groups,
+        )
+    )

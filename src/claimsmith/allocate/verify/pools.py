@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from claimsmith.allocate.verify.case import VerifyCase
+from claimsmith.allocate.verify.case import VerifyCase, is_stable
 from claimsmith.allocate.verify.nodes import slice_reaches
 from claimsmith.model.device import Device
 from claimsmith.model.features import Features
@@ -40,26 +40,11 @@ def find_pools(case: VerifyCase) -> dict[PoolId, SeenPool]:
     grouped: dict[PoolId, list[ResourceSlice]] = defaultdict(list)
     for item in sorted(known, key=lambda item: not item.node_name):
         if _may_target(item, case.features) and (
-            slice_reaches(item, case.node) or (_is_stable(case.features) and item.shared_counters)
+            slice_reaches(item, case.node) or (is_stable(case.features) and item.shared_counters)
         ):
             grouped[item.pool_id].append(item)
     pools = (_see_pool(id, near, [s for s in known if s.pool_id == id]) for id, near in grouped.items())
     return {pool.id: pool for pool in pools if pool is not None}
-
-
-def _is_stable(features: Features) -> bool:
-    """Tell whether upstream's stable implementation serves the gates; it counts counter slices on every node."""
-    return not any(
-        (
-            features.device_binding_and_status,
-            features.consumable_capacity,
-            features.fractional_capacity_range,
-            features.list_type_attributes,
-            features.optional_node_operations,
-            features.derived_attributes,
-            features.compatibility_groups,
-        )
-    )
 
 
 def _may_target(slice: ResourceSlice, features: Features) -> bool:

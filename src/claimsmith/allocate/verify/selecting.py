@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from claimsmith.allocate.verify.case import VerifyCase
+from dataclasses import replace
+
+from claimsmith.allocate.verify.case import VerifyCase, is_stable
 from claimsmith.allocate.verify.nodes import device_reaches
 from claimsmith.cel import CelEnvironment, compile_expression, prepare_device
 from claimsmith.errors import CelError
@@ -40,6 +42,8 @@ def why_unselectable(case: VerifyCase, request: SubRequest, slice: ResourceSlice
 
 def _selects(case: VerifyCase, selector: Selector, driver: str, device: Device) -> bool:
     environment = environment_of(case)
+    if is_stable(case.features):
+        device = replace(device, allow_multiple_allocations=False)
     try:
         program = compile_expression(selector.expression or "", environment=environment)
         return program.evaluate(prepare_device(driver, device, environment=environment)) is True
