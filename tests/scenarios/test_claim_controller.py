@@ -236,3 +236,60 @@ def count_writes(cluster: Bench) -> list[str]:
 
     cluster.claims.subscribe(listen)
     return seen
+
+
+async def test_a_generated_claim_deleted_while_no_controller_ran_is_made_again() -> None:
+    gate = [{"name": "example.test/wait"}]
+    async with api_server() as url:
+        async with bench(url=url) as first:
+            await start(first)
+            await first.add_pod("p", template="gpu", schedulingGates=gate)
+            await first.until(lambda: bool(recorded(first)))
+            before = recorded(first)["t"]
+        client = KubeClient.for_url(url)
+        await client.delete(RESOURCE_CLAIM, str(before), namespace="default")
+        await client.close()
+        async with bench(url=url) as second:
+            await second.until(lambda: recorded(second).get("t") not in (None, before))
+
+            assert second.claim(str(recorded(second)["t"])) is not None
+
+
+async def test_a_generated_claim_is_not_made_twice_when_the_controller_starts_again() -> None:
+    gate = [{"name": "example.test/wait"}]
+    async with api_server() as url:
+        async with bench(url=url) as first:
+            await start(first)
+            await first.add_pod("p", template="gpu", schedulingGates=gate)
+            await first.until(lambda: bool(recorded(first)))
+        async with bench(url=url) as second:
+            await second.add_pod("q", template="gpu")
+            await second.until(lambda: bool(second.node_of("q")))
+
+    assert len(second.claims) == 3
+
+
+async def test_a_pod_bound_before_its_claim_was_allocated_gets_the_claim_reserved() -> None:
+    async with bench() as cluster:
+        await start(cluster)
+        await cluster.add_pod("p", "mine", nodeName="node-a")
+        await cluster.until(lambda: cluster.node_of("p") == "node-a")
+        await allocate_by_hand(cluster)
+        await cluster.until(lambda: cluster.users("mine") == ["p"])
+
+
+async def allocate_by_hand(cluster: Bench, *, consumers: list[dict[str, str]] | None = None) -> None:
+    """Allocate the user's claim as another allocator would, which sets no finalizer."""
+    device = {"request": "r", "driver": DRIVER, "pool": "node-a", "device": "gpu-0"}
+    status = {"allocation": {"devices": {"results": [device]}}, "reservedFor": consumers or []}
+    await cluster.client.patch(RESOURCE_CLAIM, "mine", {"status": status}, namespace="default", subresource="status")
+
+
+async def test_an_allocation_that_nobody_protects_stays_when_its_pods_are_gone() -> None:
+    gone = {"resource": "pods", "name": "gone", "uid": "gone"}
+    async with bench() as cluster:
+        await start(cluster)
+        await allocate_by_hand(cluster, consumers=[gone])
+        await cluster.until(lambda: bool(cluster.devices("mine")) and not cluster.users("mine"))
+
+    assert cluster.devices("mine") == ["gpu.example.test/node-a/gpu-0"]

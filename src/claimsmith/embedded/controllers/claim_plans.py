@@ -5,7 +5,7 @@ Source: pkg/controller/resourceclaim/controller.go of kubernetes v1.37.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +20,9 @@ __all__ = [
     "build_template_claim",
     "find_made_claim",
     "find_owning_pod",
+    "find_pod_claims",
     "get_generate_name",
+    "is_pod",
     "is_pod_done",
     "plan_upkeep",
 ]
@@ -65,7 +67,7 @@ def plan_upkeep(claim: ResourceClaim, is_gone: IsGone, owner: Pod | None) -> Cla
         is_gone: Tells whether a pod that uses the claim will never run again.
         owner: The pod of the name that the claim was made for; None when there is none, or it was made for none.
     """
-    gone = frozenset(item.uid for item in claim.reserved_for if item.resource == "pods" and is_gone(item))
+    gone = frozenset(item.uid for item in claim.reserved_for if is_pod(item) and is_gone(item))
     is_unused = len(gone) == len(claim.reserved_for)
     is_deleted = claim.metadata.deletion_timestamp is not None
     has_finalizer = FINALIZER in claim.metadata.finalizers
@@ -82,6 +84,22 @@ def find_owning_pod(claim: ResourceClaim) -> tuple[PodRef | None, str]:
         if owner.controller and owner.api_version == "v1" and owner.kind == "Pod":
             return PodRef(claim.metadata.namespace, owner.name), owner.uid
     return None, ""
+
+
+def find_pod_claims(pod: Pod) -> Iterator[tuple[ClaimRef, bool]]:
+    """Yield the claims of a pod, each with whether the claim must be owned by the pod."""
+    namespace = pod.metadata.namespace
+    for entry in pod.claims:
+        name = entry.claim_name or pod.claim_names.get(entry.name)
+        if name:
+            yield ClaimRef(namespace, name), entry.claim_name is None
+    if pod.extended_claim_name:
+        yield ClaimRef(namespace, pod.extended_claim_name), True
+
+
+def is_pod(consumer: ConsumerReference) -> bool:
+    """Tell whether a consumer is a pod; another group may have a kind of that name."""
+    return consumer.resource == "pods" and not consumer.api_group
 
 
 def is_pod_done(pod: Pod) -> bool:

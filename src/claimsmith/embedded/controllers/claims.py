@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from claimsmith.api.kinds import POD, RESOURCE_CLAIM
@@ -17,6 +18,8 @@ from claimsmith.embedded.controllers.claim_plans import (
     build_template_claim,
     find_made_claim,
     find_owning_pod,
+    find_pod_claims,
+    is_pod,
     is_pod_done,
     plan_upkeep,
 )
@@ -25,7 +28,7 @@ from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kube.informers import Informers
 from claimsmith.kube.workqueue import WorkQueue
-from claimsmith.model.claim import ConsumerReference, ResourceClaim, ResourceClaimTemplate
+from claimsmith.model.claim import FINALIZER, ConsumerReference, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.names import ClaimRef, PodRef
 from claimsmith.model.workload import Pod, PodClaim
 from claimsmith.schedule.claims import RESERVED_MAX, ClaimWriter, consumer_of, is_reserved_for
@@ -63,6 +66,7 @@ class ClaimController:
         self._informers = informers
         self._by_consumer: defaultdict[str, set[ClaimRef]] = defaultdict(set)
         self._by_owner: defaultdict[str, set[ClaimRef]] = defaultdict(set)
+        self._users: defaultdict[ClaimRef, set[PodRef]] = defaultdict(set)
         self._made: dict[tuple[str, str], ResourceClaim] = {}
         self._awaiting: defaultdict[ClaimRef, set[PodRef]] = defaultdict(set)
         self._deleted: OrderedDict[str, None] = OrderedDict()
@@ -73,6 +77,8 @@ class ClaimController:
     async def run(self) -> None:
         """Work until cancelled."""
         await self._informers.wait_synced()
+        for pod in self._pods:
+            self._queue_pod(pod)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run(), name="claim controller events")
             group.create_task(self._queue.run(), name="claim controller")
@@ -85,6 +91,7 @@ class ClaimController:
             owner_uid, entry = find_owning_pod(new)[1], new.metadata.annotations.get(POD_CLAIM_ANNOTATION, "")
             self._made.pop((owner_uid, entry), None)
             self._queue.add(_Key("claim", *new.ref))
+            self._queue_reservations(new)
             return
         owner = find_owning_pod(old)[0] if old is not None else None
         if owner is not None:
@@ -104,6 +111,8 @@ class ClaimController:
                     del index[uid]
 
     def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None:
+            self._note_uses(old, remove=True)
         if old is not None and (new is None or new.uid != old.uid):
             self._deleted[old.uid] = None
             if len(self._deleted) > _DELETED_MAX:
@@ -113,12 +122,36 @@ class ClaimController:
                 self._made.pop((old.uid, entry.name), None)
         if new is None:
             return
+        self._note_uses(new)
         if is_pod_done(new):
             self._enqueue_claims(new.uid)
         elif any(entry.template_name and entry.name not in new.claim_names for entry in new.claims):
             self._queue.add(_Key("pod", *new.ref))
         elif new.node_name and (old is None or not old.node_name) and new.claims:
             self._queue.add_after(_Key("reserve", *new.ref), _RESERVE_AFTER_S)
+
+    def _queue_pod(self, pod: Pod) -> None:
+        """Look after a pod whose claims somebody may have deleted while no controller ran."""
+        if any(entry.template_name for entry in pod.claims) and not is_pod_done(pod):
+            self._queue.add(_Key("pod", *pod.ref))
+
+    def _queue_reservations(self, claim: ResourceClaim) -> None:
+        """Look after pods that were bound before their claim was allocated."""
+        if claim.allocation is None or len(claim.reserved_for) >= RESERVED_MAX:
+            return
+        for ref in self._users.get(claim.ref, ()):
+            pod = self._pods.find(*ref)
+            if pod is not None and pod.node_name and not is_pod_done(pod) and not is_reserved_for(claim, pod.uid):
+                self._queue.add_after(_Key("reserve", *ref), _RESERVE_AFTER_S)
+
+    def _note_uses(self, pod: Pod, *, remove: bool = False) -> None:
+        for ref, _ in find_pod_claims(pod):
+            if not remove:
+                self._users[ref].add(pod.ref)
+            elif ref in self._users:
+                self._users[ref].discard(pod.ref)
+                if not self._users[ref]:
+                    del self._users[ref]
 
     def _see_template(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
         if new is not None:
@@ -146,7 +179,7 @@ class ClaimController:
             return
         names: dict[str, str] = {}
         for entry in pod.claims:
-            if entry.template_name and not self._has_claim(pod, entry):
+            if entry.template_name and not await self._has_claim(pod, entry):
                 made = await self._make_claim(pod, entry, entry.template_name)
                 if made is None:
                     return
@@ -158,16 +191,23 @@ class ClaimController:
                 POD, ref.name, patch, namespace=ref.namespace, patch_type="strategic", subresource="status"
             )
 
-    def _has_claim(self, pod: Pod, entry: PodClaim) -> bool:
-        """Whether a claim is recorded for the entry and exists; None as its name says that none is needed."""
+    async def _has_claim(self, pod: Pod, entry: PodClaim) -> bool:
+        """Whether a claim is recorded for the entry and exists; None as its name says that none is needed.
+
+        One that is not known here is looked up at the server, which may be ahead. Source: claimExists in controller.go.
+        """
         if entry.name not in pod.claim_names:
             return False
         name = pod.claim_names[entry.name]
-        if name is None:
+        if name is None or (pod.uid, entry.name) in self._made:
             return True
         claim = self._claims.find(pod.metadata.namespace, name)
         if claim is None:
-            return (pod.uid, entry.name) in self._made
+            try:
+                found = await self._client.get(RESOURCE_CLAIM, name, namespace=pod.metadata.namespace)
+            except NotFoundError:
+                return False
+            claim = parse_resource_claim(found)
         return find_owning_pod(claim)[1] == pod.uid
 
     async def _make_claim(self, pod: Pod, entry: PodClaim, template_name: str) -> ClaimRef | None:
@@ -209,7 +249,7 @@ class ClaimController:
         claim = self._claims.find(*ref)
         if claim is None:
             return
-        gone = {item.uid for item in claim.reserved_for if item.resource == "pods" and await self._is_gone(ref, item)}
+        gone = {item.uid for item in claim.reserved_for if is_pod(item) and await self._is_gone(ref, item)}
         owner = find_owning_pod(claim)[0]
         pod = self._pods.find(*owner) if owner is not None else None
         upkeep = plan_upkeep(claim, lambda item: item.uid in gone, pod)
@@ -217,7 +257,8 @@ class ClaimController:
             return
         try:
             if upkeep.release or upkeep.deallocate:
-                await self._writer.release(claim, upkeep.release)
+                keep = FINALIZER not in claim.metadata.finalizers
+                await self._writer.release(claim, upkeep.release, keep_allocation=keep)
             if upkeep.delete:
                 await self._writer.delete(claim)
         except NotFoundError:
@@ -241,10 +282,11 @@ class ClaimController:
         pod = self._pods.find(*ref)
         if pod is None or not pod.node_name or is_pod_done(pod) or pod.metadata.deletion_timestamp is not None:
             return
-        for entry in pod.claims:
-            name = entry.claim_name or pod.claim_names.get(entry.name)
-            claim = self._claims.find(ref.namespace, name) if name else None
+        for claim_ref, must_own in find_pod_claims(replace(pod, extended_claim_name="")):
+            claim = self._claims.find(*claim_ref)
             if claim is None or claim.allocation is None or is_reserved_for(claim, pod.uid):
+                continue
+            if must_own and find_owning_pod(claim)[1] != pod.uid:
                 continue
             if len(claim.reserved_for) < RESERVED_MAX:
                 await self._writer.reserve(claim, consumer_of(pod))

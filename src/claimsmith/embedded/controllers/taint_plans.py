@@ -6,12 +6,12 @@ pkg/controller/devicetainteviction/device_taint_eviction.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from claimsmith.embedded.api.ages import parse_time
-from claimsmith.embedded.controllers.claim_plans import find_owning_pod
+from claimsmith.embedded.controllers.claim_plans import find_owning_pod, find_pod_claims
 from claimsmith.model.claim import DeviceResult, ResourceClaim
 from claimsmith.model.device import DeviceTaint
 from claimsmith.model.names import ClaimRef, DeviceId
@@ -24,7 +24,6 @@ __all__ = [
     "Eviction",
     "RuleCounts",
     "build_rule_condition",
-    "find_pod_claims",
     "plan_claim_eviction",
     "plan_pod_eviction",
     "rule_selects",
@@ -106,17 +105,6 @@ def _find_time(result: DeviceResult, taint: DeviceTaint) -> float | None:
                 return None
             seconds.append(max(toleration.toleration_seconds, 0))
     return added_s + min(seconds, default=0)
-
-
-def find_pod_claims(pod: Pod) -> Iterator[tuple[ClaimRef, bool]]:
-    """Yield the claims of a pod, each with whether the claim must be owned by the pod."""
-    namespace = pod.metadata.namespace
-    for entry in pod.claims:
-        name = entry.claim_name or pod.claim_names.get(entry.name)
-        if name:
-            yield ClaimRef(namespace, name), entry.claim_name is None
-    if pod.extended_claim_name:
-        yield ClaimRef(namespace, pod.extended_claim_name), True
 
 
 def plan_pod_eviction(

@@ -16,6 +16,7 @@ from claimsmith.api import resource
 from claimsmith.api.kinds import DEVICE_TAINT_RULE, POD, RESOURCE_SLICE
 from claimsmith.cluster.follow import follow_claims, follow_pods
 from claimsmith.embedded.api.ages import parse_time
+from claimsmith.embedded.controllers.claim_plans import is_pod
 from claimsmith.embedded.controllers.taint_index import TaintIndex
 from claimsmith.embedded.controllers.taint_plans import (
     EVICTION_IN_PROGRESS,
@@ -147,7 +148,7 @@ class TaintEvictionController:
 
     def _check_users(self, claim: ResourceClaim) -> None:
         for consumer in claim.reserved_for:
-            pod = self._pods.find(claim.ref.namespace, consumer.name) if consumer.resource == "pods" else None
+            pod = self._pods.find(claim.ref.namespace, consumer.name) if is_pod(consumer) else None
             if pod is not None and pod.uid == consumer.uid:
                 self._check_pod(pod)
 

@@ -7,6 +7,7 @@ from claimsmith.embedded.controllers.claim_plans import (
     build_template_claim,
     find_made_claim,
     find_owning_pod,
+    find_pod_claims,
     get_generate_name,
     is_pod_done,
     plan_upkeep,
@@ -138,3 +139,16 @@ def test_a_claim_that_an_earlier_try_made_is_found_by_owner_and_entry() -> None:
 
     assert find_made_claim(owner, ENTRY, (other, mine)) == mine.ref
     assert find_made_claim(owner, ENTRY, (other,)) is None
+
+
+def test_a_consumer_of_another_group_is_left_alone_even_if_its_kind_is_named_pods() -> None:
+    foreign = ConsumerReference(resource="pods", api_group="other.example", name="a", uid="uid-a")
+
+    assert not plan_upkeep(allocated(claim(), "gpu-0", reserved_for=[foreign]), gone("a"), None).is_needed
+
+
+def test_a_pod_uses_the_claims_that_it_names_those_made_for_it_and_the_special_one() -> None:
+    user = pod("p", "mine", ENTRY, PodClaim(name="not-made", template_name="t"), claim_names={"gpu": "made"})
+    found = find_pod_claims(replace(user, extended_claim_name="special"))
+
+    assert [(ref.name, must_own) for ref, must_own in found] == [("mine", False), ("made", True), ("special", True)]
