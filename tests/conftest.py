@@ -1,9 +1,13 @@
-"""What every test run shares: strictness about skips, the Hypothesis profiles and the option for case files."""
+"""What every run shares: strictness about skips, Hypothesis profiles, the option for cases, folders with short names."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.cases.plugin import pytest_addoption, pytest_terminal_summary
@@ -21,3 +25,13 @@ settings.register_profile("fast", max_examples=25, deadline=None, suppress_healt
 settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=200, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "default"))
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder for one test, with a short name.
+
+    The path of a unix socket has at most 107 bytes, and pytest's own folders take 80 when several processes run.
+    """
+    with TemporaryDirectory(prefix="t") as folder:
+        yield Path(folder)
