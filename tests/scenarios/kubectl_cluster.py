@@ -49,7 +49,7 @@ class Kubectl:
         }
 
     async def start(self, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
-        """Start a command."""
+        """Start a command; end it with `communicate(b"")`: without an argument its input stays open in Python 3.11."""
         return await asyncio.create_subprocess_exec(
             self._program,
             *arguments,

@@ -333,7 +333,7 @@ async def test_get_with_watch_prints_each_change_as_a_row(kubectl: Kubectl) -> N
         await kubectl("patch", "pod", "web", "--subresource=status", "-p", '{"status":{"phase":"Running"}}')
         second = (await watching.stdout.readline()).decode().split()
     watching.kill()
-    await watching.communicate()
+    await watching.communicate(b"")
 
     assert (first[2], second[2]) == ("Pending", "Running")
 
@@ -349,7 +349,7 @@ async def test_delete_waits_until_the_pod_is_gone(kubectl: Kubectl) -> None:
     shown = rows(await kubectl("get", "pods"))
     await kubectl("delete", "--raw", f"{path}?gracePeriodSeconds=0")
     async with asyncio.timeout(30):
-        out, _ = await deleting.communicate()
+        out, _ = await deleting.communicate(b"")
 
     assert shown[1][2] == "Terminating"
     assert out == b'pod "web" deleted\n'
