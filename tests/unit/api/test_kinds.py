@@ -7,8 +7,10 @@ import pytest
 
 from claimsmith.api.kinds import (
     KINDS,
+    OLDER_KINDS,
     POD,
     RESOURCE_CLAIM,
+    SERVED_KINDS,
     Kind,
     find_kind,
     find_kind_of,
@@ -21,12 +23,31 @@ from claimsmith.api.kinds import (
 from claimsmith.errors import InputError
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", SERVED_KINDS, ids=str)
 def test_every_kind_is_found_by_name_and_by_url_and_has_its_wire_type(kind: Kind) -> None:
     assert find_kind(kind.api_version, kind.kind) is kind
     assert find_resource(kind.group, kind.version, kind.plural) is kind
     assert kind.wire_type.__name__ == kind.kind
     assert not kind.is_listable or kind.wire_list_type.__name__ == kind.list_kind
+
+
+def test_every_older_kind_leads_to_the_one_that_is_kept() -> None:
+    assert {kind.hub for kind in OLDER_KINDS} <= set(KINDS)
+    assert all(kind.hub is kind for kind in KINDS)
+    assert {kind.api_version for kind in OLDER_KINDS if kind.kind == "DeviceTaintRule"} == {
+        "resource.k8s.io/v1beta2",
+        "resource.k8s.io/v1alpha3",
+    }
+
+
+def test_a_kind_says_when_its_version_goes() -> None:
+    older = {kind.version: kind.deprecation for kind in OLDER_KINDS if kind.hub is RESOURCE_CLAIM}
+
+    assert older == {
+        "v1beta2": "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+",
+        "v1beta1": "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+",
+    }
+    assert RESOURCE_CLAIM.deprecation == ""
 
 
 def test_lists_are_found_by_their_own_kind() -> None:
