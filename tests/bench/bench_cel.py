@@ -13,7 +13,7 @@ from claimsmith.model.pool import ResourceSlice
 from tests.bench.figures import Figure, measure_best
 from tests.bench.slices import DRIVER, make_slice_list
 
-REPEATS = 3
+REPEATS = 5
 RUST = "common-expression-language (Rust)"
 UPSTREAM = "upstream's cel v0.37.2 (Go), recorded on another 2-core machine"
 UPSTREAM_RATE = 325_000

@@ -47,11 +47,11 @@ def measure_best(work: Callable[[], object], *, repeats: int) -> float:
 
     The garbage collector stays on, as in a daemon.
     """
+    gc.collect()
     return min(_measure_once(work) for _ in range(repeats))
 
 
 def _measure_once(work: Callable[[], object]) -> float:
-    gc.collect()
     start = process_time()
     result = work()
     elapsed = process_time() - start
