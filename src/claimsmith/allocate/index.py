@@ -76,14 +76,14 @@ class PreparedCluster:
         self.screen = Screen(
             self.features, self.selectors, find_counters=self.find_counters, like_upstream=like_upstream
         )
-        self._counters_everywhere = like_upstream and is_stable(self.features)
+        self._like_stable = like_upstream and is_stable(self.features)
         self._ledger = UsageLedger(consumable_capacity=self.features.consumable_capacity)
         self._history = _index_devices(SliceRecord(slice, position=0) for slice in history)
         self._rules: tuple[DeviceTaintRule, ...] = ()
         self._slices: Sequence[ResourceSlice] = ()
         self._claims: Mapping[ClaimRef, ResourceClaim] = {}
         self._records: dict[int, tuple[ResourceSlice, SliceRecord]] = {}
-        self._index = _SliceIndex(counters_everywhere=self._counters_everywhere)
+        self._index = _SliceIndex(like_stable=self._like_stable)
         self._views: dict[PoolParts, PoolView] = {}
         self._views_of: dict[PoolId, list[PoolView]] = defaultdict(list)
         self._used_of: dict[PoolId, set[DeviceId]] = defaultdict(set)
@@ -138,7 +138,7 @@ class PreparedCluster:
         ]
         full = rules != self._rules or reordered
         self._rules, self._slices, self._records = rules, slices, records
-        self._index = _SliceIndex(counters_everywhere=self._counters_everywhere)
+        self._index = _SliceIndex(like_stable=self._like_stable)
         for _, record in records.values():
             self._index.add(record)
         self._note_uses({device.id for record in added for device in record.devices})
@@ -182,7 +182,7 @@ class PreparedCluster:
             self.find_visible(node),
             find_slices=self._index.find_slices,
             features=self.features,
-            counters_everywhere=self._counters_everywhere,
+            counters_everywhere=self._like_stable,
         )
         view = self._nodes[node.name] = self._arrange(node, gathered)
         return view
@@ -226,7 +226,7 @@ class PreparedCluster:
     def _find_view(self, parts: PoolParts) -> PoolView:
         view = self._views.get(parts)
         if view is None:
-            view = self._views[parts] = build_pool(parts, self.features)
+            view = self._views[parts] = build_pool(parts, self.features, in_list_order=self._like_stable)
             self._views_of[parts.id].append(view)
         return view
 
@@ -283,9 +283,14 @@ class PreparedCluster:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _SliceIndex:
-    """Slices by node, by pool and by what a node must have to match them."""
+    """Slices by node, by pool and by what a node must have to match them.
 
-    counters_everywhere: bool
+    Args:
+        like_stable: As upstream's stable implementation: counter slices are for every node, and a node's own slices
+            don't come before the others.
+    """
+
+    like_stable: bool
     by_node: dict[str, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
     by_pool: dict[PoolId, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
     devices: dict[DeviceId, list[DeviceRecord]] = field(default_factory=lambda: defaultdict(list))
@@ -298,10 +303,10 @@ class _SliceIndex:
         self.by_pool[record.slice.pool_id].append(record)
         for device in record.devices:
             self.devices[device.id].append(device)
-        if record.slice.node_name:
+        everywhere = self.like_stable and record.slice.shared_counters
+        if record.slice.node_name and not everywhere:
             self.by_node[record.slice.node_name].append(record)
             return
-        everywhere = self.counters_everywhere and record.slice.shared_counters
         anchors = None if everywhere else _find_anchors(record)
         if anchors is None:
             self.rest.append(record)
@@ -325,7 +330,8 @@ class _SliceIndex:
                     found[record.position] = record
             shared.extend(found.values())
             shared.sort(key=lambda record: record.position)
-        return [*self.by_node.get(node.name, ()), *shared]
+        visible = [*self.by_node.get(node.name, ()), *shared]
+        return sorted(visible, key=lambda record: record.position) if self.like_stable else visible
 
 
 def _find_anchors(record: SliceRecord) -> set[Anchor] | None:

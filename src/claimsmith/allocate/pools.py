@@ -214,8 +214,12 @@ def _complete(
     return PoolParts(id=pool, targeting=targeting, others=others, found=len(same))
 
 
-def build_pool(parts: PoolParts, features: Features) -> PoolView:
-    """Return the view that the parts make: devices in order, counter sets, what is missing or wrong."""
+def build_pool(parts: PoolParts, features: Features, *, in_list_order: bool = False) -> PoolView:
+    """Return the view that the parts make: devices in order, counter sets, what is missing or wrong.
+
+    Args:
+        in_list_order: Take the slices as they are listed, as upstream's stable implementation does; else by name.
+    """
     view = PoolView(
         id=parts.id,
         generation=parts.targeting[0].slice.generation,
@@ -225,7 +229,9 @@ def build_pool(parts: PoolParts, features: Features) -> PoolView:
     )
     if view.incomplete:
         return view
-    ordered = sorted(parts.targeting, key=lambda record: record.slice.name)
+    ordered = list(parts.targeting)
+    if not in_list_order:
+        ordered.sort(key=lambda record: record.slice.name)
     partitions = features.partitionable_devices
     counter_slices = [r for r in (*ordered, *parts.others) if partitions and r.slice.shared_counters]
     device_slices = [r for r in ordered if not (partitions and r.slice.shared_counters)]

@@ -64,6 +64,15 @@ def test_slices_are_tried_by_name_whatever_their_order_in_the_list() -> None:
     assert devices(ask(late, early, claim("c"))) == [["b"]]
 
 
+def test_like_upstream_the_stable_allocator_tries_slices_as_they_are_listed() -> None:
+    asked = problem(
+        slice_(B, name="2", slice_count=2), slice_(A, name="1", slice_count=2), claim("c"), features=Features.none()
+    )
+
+    assert devices(solve(asked, like_upstream=True)) == [["b"]]
+    assert devices(solve(asked)) == [["a"]]
+
+
 def test_pools_with_binding_conditions_come_last() -> None:
     bound = slice_(device("a", binding_conditions=("x.example/ready",)), name="s1", pool="a-pool")
 
