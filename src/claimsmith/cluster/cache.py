@@ -16,8 +16,10 @@ from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import NodeAllocatableClaim, Pod
 
-__all__ = ["ClusterCache", "PodListener", "Reservation"]
+__all__ = ["ClusterCache", "NodeListener", "PodListener", "Reservation"]
 
+NodeListener = Callable[[Node | None, Node | None], None]
+"""Gets a node before and after a change; None: absent."""
 PodListener = Callable[[Pod | None, Pod | None], None]
 """Gets a pod, with the node that it is assumed on, before and after a change; None: absent."""
 
@@ -68,6 +70,7 @@ class ClusterCache:
         self._reservations: dict[str, Reservation] = {}
         self._assumed: dict[str, Reservation] = {}
         self._pod_listeners: list[PodListener] = []
+        self._node_listeners: list[NodeListener] = []
         self._snapshot: ClusterSnapshot | None = None
 
     def subscribe_pods(self, listener: PodListener) -> None:
@@ -75,6 +78,12 @@ class ClusterCache:
         self._pod_listeners.append(listener)
         for pod in tuple(self.pods.values()):
             listener(None, pod)
+
+    def subscribe_nodes(self, listener: NodeListener) -> None:
+        """Call the listener for all nodes present, and from now on for every change."""
+        self._node_listeners.append(listener)
+        for node in tuple(self.nodes.values()):
+            listener(None, node)
 
     def subscribe_claims(self, listener: ClaimListener) -> None:
         """Call the listener for all claims present, and from now on for every change of what counts."""
@@ -157,6 +166,8 @@ class ClusterCache:
     def see_node(self, old: Node | None, new: Node | None) -> None:
         """Take in a change of a node."""
         self._put(self.nodes, old.name if old else "", new.name if new else "", new)
+        for listener in self._node_listeners:
+            listener(old, new)
 
     def see_class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         """Take in a change of a class."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from claimsmith.allocate.engine import SearchLimits
@@ -20,20 +21,18 @@ from claimsmith.model.decision import Allocation, Decision, Pending, Reason, Ref
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
 from claimsmith.model.workload import ExtendedResourceMapping, NodeAllocatableClaim, Pod
+from claimsmith.schedule.candidates import CandidateIndex, Candidates, PodNeeds
 from claimsmith.schedule.claims import RESERVED_MAX, is_reserved_for
 from claimsmith.schedule.extended import (
     ExtendedPlan,
     SpecialClaims,
-    find_claim_reasons,
     find_extended_names,
     plan_class_names,
-    plan_extended,
 )
-from claimsmith.schedule.filter import NodeFilter
 from claimsmith.schedule.message import render_refusal
 from claimsmith.schedule.queue import Change
-from claimsmith.schedule.score import Placement, get_rank, has_alternatives, order_nodes
-from claimsmith.schedule.usage import NodeUsage, UsageIndex, plan_requests
+from claimsmith.schedule.score import Placement, get_rank, has_alternatives
+from claimsmith.schedule.usage import UsageIndex
 
 __all__ = ["Decider", "Placed", "Unplaced"]
 
@@ -95,22 +94,19 @@ class _Claims:
     extended: ResourceClaim | None = None
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class _Candidates:
-    """Nodes that can take the pod, best first, grouped by the special claim that it needs there."""
-
-    groups: list[tuple[ExtendedPlan, list[Node]]] = field(default_factory=list)
-    refused: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Attempt:
-    """One pod that is being decided: what it needs, where it may go, and what was found out on the way."""
+    """One pod that is being decided: what it needs, where it may go, and what was found out on the way.
+
+    Args:
+        full: Nodes on which devices were found, but no room for what they take besides.
+    """
 
     pod: Pod
     claims: _Claims
-    candidates: _Candidates = field(default_factory=_Candidates)
+    candidates: Candidates
     decisions: list[Decision] = field(default_factory=list)
+    full: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
 
 
 class Decider:
@@ -131,11 +127,14 @@ class Decider:
         placement: Placement = "spread",
         node_allocatable: bool = False,
     ) -> None:
-        self._cache, self._cluster, self._placement = cache, cluster, placement
+        self._cache, self._cluster = cache, cluster
         self._usage = UsageIndex()
         self._room = RoomCheck(cache, self._usage, enabled=node_allocatable)
         self._special = SpecialClaims()
+        self._nodes = CandidateIndex(cache.nodes, self._usage, matches=matches_node, placement=placement)
         cache.subscribe_pods(self._usage.see_pod)
+        cache.subscribe_pods(self._touch_node_of)
+        cache.subscribe_nodes(self._touch_node)
         cache.subscribe_claims(self._special.see_claim)
 
     def decide(self, pod: Pod, *, explain: bool = True) -> Placed | Unplaced:
@@ -210,35 +209,32 @@ class Decider:
             return replace(_wait(ref, text), tried=True)
         return None
 
-    def _find_candidates(self, pod: Pod, claims: _Claims) -> _Candidates:
-        found = _Candidates()
-        fits: list[tuple[Node, NodeUsage]] = []
-        fresh = replace(pod, node_allocatable=()) if pod.node_allocatable else pod
-        checks = NodeFilter(pod=pod, wanted=plan_requests(fresh), claims=claims.allocated, matches=matches_node)
-        plans: dict[str, ExtendedPlan] = {}
+    def _find_candidates(self, pod: Pod, claims: _Claims) -> Candidates:
         names = find_extended_names(pod)
         classes = plan_class_names(self._cache.classes.values()) if names else {}
-        for node in self._cache.nodes.values():
-            plan = plan_extended(pod, node, classes) if names else _NO_PLAN
-            reasons = find_claim_reasons(pod, plan, claims.extended, node.name) if names else ()
-            usage = self._usage.find(node)
-            reasons += checks.find_reasons(node, usage, by_claim=_served(plan, names))
-            if reasons:
-                found.refused[node.name] = reasons
-            else:
-                plans[node.name] = plan
-                fits.append((node, usage))
-        for node in order_nodes(fits, placement=self._placement):
-            _group(found.groups, plans[node.name], node)
-        return found
+        return self._nodes.find(
+            PodNeeds(
+                pod=pod,
+                allocated=claims.allocated,
+                special=claims.extended,
+                class_names={name: classes.get(name) for name in names},
+            )
+        )
 
-    def _try_nodes(self, attempt: _Attempt, plan: ExtendedPlan, nodes: list[Node]) -> Placed | None:
+    def _touch_node(self, old: Node | None, new: Node | None) -> None:
+        for name in {node.name for node in (old, new) if node is not None}:
+            self._nodes.touch(name)
+
+    def _touch_node_of(self, old: Pod | None, new: Pod | None) -> None:
+        for name in {pod.node_name for pod in (old, new) if pod is not None and pod.node_name}:
+            self._nodes.touch(name)
+
+    def _try_nodes(self, attempt: _Attempt, plan: ExtendedPlan, nodes: Iterable[Node]) -> Placed | None:
         """Return the best of the nodes on which all claims fit; what the others lack is noted in the attempt."""
         wanted = _wanted_on(attempt.claims, plan)
         if not wanted:
             placed = (self._place(attempt, plan, node, ()) for node in nodes)
             return next((item for item in placed if item is not None), None)
-        by_name = {node.name: node for node in nodes}
         best: tuple[int, Placed] | None = None
         ranked, seen = has_alternatives(wanted), 0
         for decision in self._search(wanted, nodes):
@@ -248,7 +244,7 @@ class Decider:
                     break
                 continue
             got = tuple(zip(wanted, decision.results, strict=True))
-            placed_here = self._place(attempt, plan, by_name[decision.node], got)
+            placed_here = self._place(attempt, plan, self._cache.nodes[decision.node], got)
             if placed_here is None:
                 continue
             rank, seen = get_rank(wanted, decision.results), seen + 1
@@ -270,7 +266,7 @@ class Decider:
         present = tuple((claim, claim.allocation) for claim in reserved if claim.allocation is not None)
         room = self._room.check(attempt.pod, node, claims=(*present, *got), mappings=plan.mappings)
         if room.reasons:
-            attempt.candidates.refused[node.name] = room.reasons
+            attempt.full[node.name] = room.reasons
             return None
         return Placed(
             node=node.name, allocated=got, reserved=reserved, mappings=plan.mappings, node_allocatable=room.taken
@@ -281,14 +277,14 @@ class Decider:
         return allocate_on_nodes(self._cluster, claims, nodes=nodes, share_ids=lambda: str(uuid.uuid4()), limits=limits)
 
     def _refuse(self, attempt: _Attempt, *, explain: bool) -> Unplaced:
-        claims, decisions, refused = attempt.claims, attempt.decisions, attempt.candidates.refused
+        claims, decisions = attempt.claims, attempt.decisions
         failed = any(
             isinstance(item, Undecided) or (isinstance(item, Refused) and not item.node_only) for item in decisions
         )
         kinds = {"node"}
         if any(isinstance(item, Pending | Refused | Undecided) for item in decisions):
             kinds |= _DEVICE_CHANGES
-        if any(reason.kind == "resources" for reasons in refused.values() for reason in reasons):
+        if attempt.candidates.is_short or attempt.full:
             kinds |= _ROOM_CHANGES
         special = () if claims.extended is None else (claims.extended,)
         refs = frozenset(str(claim.ref) for claim in (*claims.allocated, *claims.wanted, *special))
@@ -303,20 +299,17 @@ class Decider:
 
     def _explain(self, attempt: _Attempt) -> tuple[str, tuple[Reason, ...]]:
         """Why there is no node: what the nodes lack, and what keeps their devices from the claims."""
-        refused = attempt.candidates.refused
+        refused = {**attempt.candidates.find_refused(), **attempt.full}
         reasons = [reason for found in refused.values() for reason in found]
         if len(refused) == len(self._cache.nodes):
             return render_refusal(refused), tuple(reasons)
         undecided = sum(isinstance(item, Undecided) for item in attempt.decisions)
         for plan, nodes in attempt.candidates.groups:
             wanted = _wanted_on(attempt.claims, plan)
-            left = [node for node in nodes if node.name not in refused][:_EXPLAINED_NODES_MAX]
-            reasons.extend(explain_nodes(self._cluster, wanted, nodes=left))
+            left = (node for node in nodes if node.name not in refused)
+            reasons.extend(explain_nodes(self._cluster, wanted, nodes=tuple(islice(left, _EXPLAINED_NODES_MAX))))
         text = format_event(reasons, nodes=len(self._cache.nodes))
         return f"the search gave up on {undecided} nodes; {text}" if undecided else text, tuple(reasons)
-
-
-_NO_PLAN: Final = ExtendedPlan()
 
 
 def _wait(ref: ClaimRef, message: str, *, quiet: bool = False) -> Unplaced:
@@ -342,16 +335,3 @@ def _wanted_on(claims: _Claims, plan: ExtendedPlan) -> tuple[ResourceClaim, ...]
     if plan.claim is None or (claims.extended is not None and claims.extended.allocation is not None):
         return claims.wanted
     return (*claims.wanted, claims.extended or plan.claim)
-
-
-def _served(plan: ExtendedPlan, names: tuple[str, ...]) -> frozenset[str]:
-    """Extended resources that a claim serves, so that the node need not."""
-    return frozenset(item.resource for item in plan.mappings) if names else frozenset()
-
-
-def _group(groups: list[tuple[ExtendedPlan, list[Node]]], plan: ExtendedPlan, node: Node) -> None:
-    for known, nodes in groups:
-        if known == plan:
-            nodes.append(node)
-            return
-    groups.append((plan, [node]))

@@ -22,12 +22,15 @@ __all__ = [
     "IMPLICIT_PREFIX",
     "SPECIAL_NAME",
     "ExtendedPlan",
+    "Served",
     "SpecialClaims",
     "find_claim_reasons",
     "find_extended_names",
+    "find_served",
     "is_extended_claim",
     "plan_class_names",
     "plan_extended",
+    "plan_served",
 ]
 
 EXTENDED_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -141,28 +144,55 @@ def find_claim_reasons(pod: Pod, plan: ExtendedPlan, present: ResourceClaim | No
     return tuple(reasons)
 
 
-def plan_extended(pod: Pod, node: Node, class_names: Mapping[str, str]) -> ExtendedPlan:
-    """Return what serves the pod's extended resources on a node.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Who serves the extended resources of a pod on one node; what the node offers itself is in neither list.
+
+    Args:
+        by_devices: Resources that devices of a class serve, in order of name.
+        unknown: Resources that neither the node nor a class offers.
+    """
+
+    by_devices: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def find_served(names: Iterable[str], node: Node, class_names: Mapping[str, str | None]) -> Served:
+    """Return who serves extended resources on a node.
 
     What the node offers itself (through a device plugin) is not served by devices of a claim.
+
+    Args:
+        names: The resources, in order of name.
+        node: The node.
+        class_names: The class of each; None, or left out: no class offers it.
+    """
+    missing = [name for name in names if not node.allocatable.get(name, _ZERO) > _ZERO]
+    return Served(
+        by_devices=tuple(name for name in missing if class_names.get(name) is not None),
+        unknown=tuple(name for name in missing if class_names.get(name) is None),
+    )
+
+
+def plan_extended(pod: Pod, node: Node, class_names: Mapping[str, str | None]) -> ExtendedPlan:
+    """Return what serves the pod's extended resources on a node.
 
     Args:
         pod: The pod.
         node: The node.
         class_names: As `plan_class_names` returns it.
     """
-    served: list[str] = []
-    unknown: list[str] = []
-    for name in find_extended_names(pod):
-        if node.allocatable.get(name, _ZERO) > _ZERO:
-            continue
-        (served if name in class_names else unknown).append(name)
-    if unknown or not served:
-        return ExtendedPlan(unknown=tuple(unknown))
+    return plan_served(pod, find_served(find_extended_names(pod), node, class_names), class_names)
+
+
+def plan_served(pod: Pod, served: Served, class_names: Mapping[str, str | None]) -> ExtendedPlan:
+    """Return the special claim that a pod needs where devices serve some of its extended resources."""
+    if served.unknown or not served.by_devices:
+        return ExtendedPlan(unknown=served.unknown)
     requests: list[DeviceRequest] = []
     mappings: list[ExtendedResourceMapping] = []
-    for name in served:
-        _plan_resource(pod, name, class_names[name], (requests, mappings))
+    for name in served.by_devices:
+        _plan_resource(pod, name, class_names[name] or "", (requests, mappings))
     requests.sort(key=lambda item: item.name)
     return ExtendedPlan(claim=_build_claim(pod, requests), mappings=tuple(mappings))
 

@@ -10,7 +10,7 @@ from claimsmith.model.names import RequestName
 from claimsmith.model.node import Node
 from claimsmith.schedule.usage import NodeUsage
 
-__all__ = ["ALTERNATIVES_MAX", "Placement", "get_rank", "has_alternatives", "order_nodes"]
+__all__ = ["ALTERNATIVES_MAX", "Placement", "get_rank", "has_alternatives", "order_nodes", "rate_node"]
 
 Placement = Literal["spread", "pack"]
 """Prefer nodes with the most room, or with the least."""
@@ -41,9 +41,13 @@ def get_rank(claims: Iterable[ResourceClaim], results: Iterable[AllocationResult
 
 def order_nodes(nodes: Iterable[tuple[Node, NodeUsage]], *, placement: Placement = "spread") -> list[Node]:
     """Return nodes with the best one first, by how full they are; equal ones in order of name."""
-    sign = 1.0 if placement == "spread" else -1.0
-    rated = sorted((sign * usage.fullness, node.name, node) for node, usage in nodes)
+    rated = sorted((rate_node(usage, placement), node.name, node) for node, usage in nodes)
     return [node for _, _, node in rated]
+
+
+def rate_node(usage: NodeUsage, placement: Placement) -> float:
+    """Return how a node is rated by what its pods take: the lower, the better."""
+    return usage.fullness if placement == "spread" else -usage.fullness
 
 
 def _parse_request(result: DeviceResult) -> RequestName:

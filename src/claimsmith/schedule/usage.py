@@ -186,6 +186,8 @@ class UsageIndex:
         node, amounts = self._by_pod.pop(uid, ("", {}))
         taken = self._amounts.get(node, {})
         for name, amount in amounts.items():
-            taken[name] -= amount
-            if not taken[name]:
-                del taken[name]
+            left = taken.get(name, 0) - amount
+            if left:
+                taken[name] = left
+            else:
+                taken.pop(name, None)

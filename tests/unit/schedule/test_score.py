@@ -42,3 +42,13 @@ def test_plain_requests_do_not_rank() -> None:
     plain = claim("c", request("r"))
 
     assert (get_rank([plain], [chosen("r")]), has_alternatives([plain]), has_alternatives([CHOICE])) == (0, False, True)
+
+
+def test_pods_that_ask_for_nothing_of_a_resource_come_and_go() -> None:
+    index, pods = UsageIndex(), [pod(name, node_name="a", requests={"cpu": 0}) for name in ("x", "y")]
+    for item in pods:
+        index.see_pod(None, item)
+    for item in pods:
+        index.see_pod(item, None)
+
+    assert index.find(node("a")).amounts == {}
