@@ -235,3 +235,14 @@ def test_applying_leaves_its_inputs_alone() -> None:
 
     assert without_owners(live) == without_owners(before[0])
     assert config == before[1]
+
+
+def test_an_object_owned_as_such_stays_while_the_applier_sets_fields_of_it() -> None:
+    live = create(pod(labels={"a": "1"}))
+    entry = live["metadata"]["managedFields"][0]
+    entry["fieldsV1"]["f:metadata"]["f:labels"]["."] = {}
+    entry["fieldsV1"]["f:spec"]["."] = {}
+    merged = apply(live, pod(labels={"b": "2"}))
+
+    assert merged["metadata"]["labels"] == {"b": "2"}
+    assert merged["spec"] == {"containers": []}

@@ -75,7 +75,9 @@ def apply_config(live: JsonObject, config: JsonObject, applier: Applier) -> Json
         raise _conflict_error(conflicts)
     dropped = subtract(mine.fields, wanted) if mine is not None and mine.fields else None
     if dropped:
-        _prune(merged, dropped, _owned_by(others), shape)
+        # What the applier still sets below counts too: an object may be owned as such, and then by its fields alone.
+        kept = _owned_by(others)
+        _prune(merged, dropped, union(kept, wanted) if kept else wanted, shape)
     for other, path in conflicts:
         other.fields = subtract(other.fields, _single(path)) or {}
     owner.fields = wanted
