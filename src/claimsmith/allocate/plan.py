@@ -121,7 +121,7 @@ def plan_claims(
         groups: list[RequestGroup] = []
         constraints = _plan_constraints(claim)
         refusal = planner.plan_requests(_Place(claim, position, constraints), groups)
-        refusal = refusal or _refuse_unknown_constraint(claim)
+        refusal = refusal or _refuse_unknown_constraint(claim, features)
         plans.append(ClaimPlan(claim=claim, groups=tuple(groups), constraints=constraints))
         if refusal is not None:
             break
@@ -235,10 +235,16 @@ def _attribute_of(constraint: DeviceConstraint) -> str:
     return constraint.match_attribute or constraint.distinct_attribute or ""
 
 
-def _refuse_unknown_constraint(claim: ResourceClaim) -> Refused | None:
+def _refuse_unknown_constraint(claim: ResourceClaim, features: Features) -> Refused | None:
+    """Refuse a constraint of unknown kind; upstream's stable implementation knows no distinct attributes."""
     for position, constraint in enumerate(claim.spec.constraints):
-        if constraint.match_attribute is None and constraint.distinct_attribute is None:
+        if constraint.match_attribute is not None:
+            continue
+        if constraint.distinct_attribute is None:
             return _refuse("invalid-claim", claim, "", f"constraint {position} is empty")
+        if is_stable(features):
+            text = f"constraint {position} has a distinctAttribute, but DRAConsumableCapacity is off"
+            return _refuse("invalid-claim", claim, "", text)
     return None
 
 

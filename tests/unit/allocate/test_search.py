@@ -449,6 +449,15 @@ def test_a_claim_that_needs_a_gate_is_refused_when_it_is_off(gate: str) -> None:
     assert decision.kind == "feature-off"
 
 
+def test_the_stable_allocator_knows_no_distinct_attributes() -> None:
+    asked = (slice_(device("a", attributes={"slot": 3})), claim("c", constraints=[distinct("gpu.example.test/slot")]))
+    decision = ask(*asked, features=Features.none())
+
+    assert isinstance(decision, Refused)
+    assert decision.kind == "invalid-claim"
+    assert devices(ask(*asked, features=Features())) == [["a"]]
+
+
 def test_a_derived_attribute_shadows_the_published_one() -> None:
     pool = slice_(device("a", attributes={"slot": 3}), device("b", attributes={"slot": 5}))
     wanted = _with_derived(count=2)

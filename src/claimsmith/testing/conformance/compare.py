@@ -16,7 +16,9 @@ from claimsmith.testing.conformance.records import RecordedProblem
 
 __all__ = ["Expectation", "compare_decision", "describe", "verify_decision"]
 
-_MUST_BE_ERROR: Final = frozenset({"limit", "no-class", "feature-off", "all-incomplete-pool", "all-invalid-pool"})
+_MUST_BE_ERROR: Final = frozenset(
+    {"limit", "no-class", "feature-off", "invalid-claim", "all-incomplete-pool", "all-invalid-pool"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
