@@ -58,17 +58,13 @@ async def test_a_manifest_of_an_older_version_is_applied_and_shown_in_any(kubect
 
 async def test_applying_an_older_manifest_again_changes_nothing(kubectl: Kubectl) -> None:
     version = ("get", OLD, "gpu", "-o", "jsonpath={.metadata.resourceVersion}")
-    await kubectl("apply", "-f", "-", text=CLAIM)
-    client = [await kubectl(*version)]
-    await kubectl("apply", "-f", "-", text=CLAIM)
-    client.append(await kubectl(*version))
-    await kubectl("apply", "-f", "-", "--server-side", "--force-conflicts", text=CLAIM)
-    server = [await kubectl(*version)]
-    await kubectl("apply", "-f", "-", "--server-side", text=CLAIM)
-    server.append(await kubectl(*version))
+    found = []
+    for options in ([], [], ["--server-side", "--force-conflicts"], ["--server-side"], ["--server-side"]):
+        await kubectl("apply", "-f", "-", *options, text=CLAIM)
+        found.append(await kubectl(*version))
 
-    assert client[0] == client[1]
-    assert server[0] == server[1]
+    assert found[0] == found[1]
+    assert found[3] == found[4]
 
 
 async def test_an_object_is_edited_through_an_older_version(kubectl: Kubectl) -> None:
