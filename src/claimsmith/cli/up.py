@@ -89,7 +89,7 @@ async def _stay(plan: ClusterPlan, options: PlaygroundOptions, write_kubeconfig:
         with written_kubeconfig(write_kubeconfig, playground.url) if write_kubeconfig else nullcontext():
             if not playground.nodes:
                 tell(
-                    "no node in the files, so that no pod can run; name one in a Node or in `nodes` of SimulatedDevices"
+                    "no node in the files, so no pod can run; name one in a Node or in `nodes` of SimulatedDevices"
                 )
             count = len(playground.nodes)
             typer.echo(f"API server {playground.url}, {count} {'node' if count == 1 else 'nodes'}")

@@ -55,18 +55,28 @@ async def run_node(
         InputError: Settings of a driver can't be used.
         ConfigError: A socket or folder can't be used, or the devices can't be published.
     """
-    name, settings = place.config.name, place.settings
+    settings = place.settings
     drivers = create_drivers(_PLUGIN, settings) if settings.settings_files or settings.documents else ()
     kubelet = EmbeddedKubelet(place.config, paths=place.paths, client=client, services=services)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(kubelet.run(), name=f"kubelet {name}")
+    agent = Agent(
+        drivers,
+        node_name=place.config.name,
+        client=client,
+        paths=place.paths,
+        options=replace(options, boot_id=str(uuid.uuid4())),
+    )
+
+    async def serve() -> None:
         await kubelet.wait_ready()
-        booted = replace(options, boot_id=str(uuid.uuid4()))
-        async with Agent(drivers, node_name=name, client=client, paths=place.paths, options=booted) as agent:
-            await agent.wait_published()
-            await agent.wait_registered(_REGISTERED_S)
+        async with agent:
+            await _wait_published(agent, place.config.name)
             ready.set_result(drivers)
             await asyncio.Event().wait()
+
+    # Two tasks that are cancelled together: a kubelet that outlives the plugins would complain about them.
+    async with asyncio.TaskGroup() as group:
+        group.create_task(kubelet.run(), name=f"kubelet {place.config.name}")
+        group.create_task(serve(), name=f"agent {place.config.name}")
 
 
 async def _wait_published(agent: Agent, node: str) -> None:

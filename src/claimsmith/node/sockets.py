@@ -7,6 +7,7 @@ socket of a successor.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
@@ -107,8 +108,11 @@ class SocketServer:
             )
         try:
             server.add_insecure_port(f"unix:{self._hidden}")
-            await server.start()
+            await _start_whole(server)
             os.rename(self._hidden, self.path)
+        except asyncio.CancelledError:
+            await server.stop(0)
+            raise
         except (RuntimeError, OSError) as error:
             await server.stop(0)
             raise ConfigError(
@@ -125,6 +129,16 @@ class SocketServer:
         if self._inode is not None and _inode_of(self.path) == self._inode:
             self.path.unlink(missing_ok=True)
         await server.stop(_GRACE_S)
+
+
+async def _start_whole(server: grpc.aio.Server) -> None:
+    """Start a server also when cancelled meanwhile: gRPC can't stop one that has started by half."""
+    starting = asyncio.ensure_future(server.start())
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await starting
+        raise
 
 
 def check_replaceable(path: Path) -> None:
