@@ -1,6 +1,6 @@
 # Each target sets up .venv by itself: it needs make and Python >= 3.11 with venv, no more.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix bench lock static format lint types layers
+.PHONY: help demo test check fix bench fuzz lock static format lint types layers
 MAKEFLAGS += --no-print-directory
 # One interpreter for every target; see scripts/bootstrap.sh.
 export PYTHON
@@ -57,6 +57,10 @@ fix: ## format, and repair what ruff can repair
 bench: ## the benchmarks beside their peers; figures go to build/bench/*.json
 	@scripts/bootstrap.sh dev
 	$(BIN)/python -m tests.bench $(ARGS)
+
+fuzz: ## random problems and expressions, ours against the real upstream; needs Go or fetches it
+	@scripts/bootstrap.sh dev
+	@$(BIN)/python -m tests.conformance.fuzz $(ARGS)
 
 lock: ## write the lock files anew
 	scripts/lock.sh

