@@ -293,6 +293,14 @@ async def test_applying_the_same_again_writes_nothing(api: Api) -> None:
     assert second.json == first.json
 
 
+async def test_applying_again_what_defaults_complete_writes_nothing_later_either(api: Api) -> None:
+    first = await api.apply(f"{CLAIMS}/gpu", claim())
+    api.clock.now += 60
+    second = await api.apply(f"{CLAIMS}/gpu", claim())
+
+    assert second.json == first.json
+
+
 async def test_applying_needs_a_manager(api: Api) -> None:
     reply = await api.patch(f"{PODS}/web", pod(), kind="application/apply-patch+yaml")
 

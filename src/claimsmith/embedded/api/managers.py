@@ -16,7 +16,15 @@ from claimsmith.api.shapes import Shape
 from claimsmith.embedded.api.fieldset import FieldSet, changed_fields, owned_fields, subtract, union
 from claimsmith.embedded.store_records import JsonObject
 
-__all__ = ["BEFORE_FIRST_APPLY", "Owner", "owned_by_config", "read_owners", "track_update", "write_owners"]
+__all__ = [
+    "BEFORE_FIRST_APPLY",
+    "Owner",
+    "keep_times",
+    "owned_by_config",
+    "read_owners",
+    "track_update",
+    "write_owners",
+]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 """Owner of the fields that were there before anybody applied."""
@@ -85,6 +93,28 @@ def write_owners(value: JsonObject, owners: Iterable[Owner]) -> None:
         value["metadata"]["managedFields"] = entries
     else:
         value["metadata"].pop("managedFields", None)
+
+
+def keep_times(value: JsonObject, old: JsonObject) -> None:
+    """Let owners keep their times when an apply has changed nothing else, so that nothing is written.
+
+    Source: IgnoreManagedFieldsTimestampsTransformer in k8s.io/apiserver v0.37.2
+    pkg/endpoints/handlers/fieldmanager/equality.go.
+
+    Args:
+        value: The new state, complete; its `managedFields` are replaced.
+        old: The state before.
+    """
+    before = old["metadata"].get("managedFields")
+    if before and _timeless(value) == _timeless(old):
+        value["metadata"]["managedFields"] = before
+
+
+def _timeless(value: JsonObject) -> JsonObject:
+    """Return an object without the times of its owners."""
+    metadata = value["metadata"]
+    owners = [{**entry, "time": ""} for entry in metadata.get("managedFields") or ()]
+    return {**value, "metadata": {**metadata, "managedFields": owners}}
 
 
 def owned_by_config(config: JsonObject, shape: Shape) -> FieldSet:

@@ -11,7 +11,7 @@ from claimsmith.embedded.api.admission import Admission
 from claimsmith.embedded.api.apply import Applier, apply_config
 from claimsmith.embedded.api.decode import FieldCheck
 from claimsmith.embedded.api.defaults import carry_filled, drop_empty, fill_defaults, prepare_new
-from claimsmith.embedded.api.managers import Owner, track_update
+from claimsmith.embedded.api.managers import Owner, keep_times, track_update
 from claimsmith.embedded.api.naming import generate_name
 from claimsmith.embedded.api.served import ServedKind, get_kind
 from claimsmith.embedded.api.strategies import prepare_change
@@ -161,6 +161,8 @@ class ObjectApi:
             fill_defaults(served.kind.plural, value, now=now)
             carry_filled(served.kind.plural, value, old.value)
             drop_empty(value["metadata"])
+            if applied:
+                keep_times(value, old.value)
             return value
 
         def admit(old: Record, value: JsonObject) -> None:
