@@ -16,8 +16,10 @@ from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import NodeAllocatableClaim, Pod
 
-__all__ = ["ClusterCache", "NodeListener", "PodListener", "Reservation"]
+__all__ = ["ClusterCache", "NodeListener", "PodListener", "Reservation", "SliceListener"]
 
+SliceListener = Callable[[ResourceSlice | None, ResourceSlice | None], None]
+"""Gets a slice before and after a change; None: absent."""
 NodeListener = Callable[[Node | None, Node | None], None]
 """Gets a node before and after a change; None: absent."""
 PodListener = Callable[[Pod | None, Pod | None], None]
@@ -71,6 +73,8 @@ class ClusterCache:
         self._assumed: dict[str, Reservation] = {}
         self._pod_listeners: list[PodListener] = []
         self._node_listeners: list[NodeListener] = []
+        self._slice_listeners: list[SliceListener] = []
+        self._rule_listeners: list[Callable[[], None]] = []
         self._snapshot: ClusterSnapshot | None = None
 
     def subscribe_pods(self, listener: PodListener) -> None:
@@ -84,6 +88,16 @@ class ClusterCache:
         self._node_listeners.append(listener)
         for node in tuple(self.nodes.values()):
             listener(None, node)
+
+    def subscribe_slices(self, listener: SliceListener) -> None:
+        """Call the listener for all slices present, and from now on for every change."""
+        self._slice_listeners.append(listener)
+        for item in tuple(self._slices.values()):
+            listener(None, item)
+
+    def subscribe_rules(self, listener: Callable[[], None]) -> None:
+        """Call the listener after every change of a class or a taint rule, which may concern any device."""
+        self._rule_listeners.append(listener)
 
     def subscribe_claims(self, listener: ClaimListener) -> None:
         """Call the listener for all claims present, and from now on for every change of what counts."""
@@ -172,16 +186,20 @@ class ClusterCache:
     def see_class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         """Take in a change of a class."""
         self._put(self.classes, old.name if old else "", new.name if new else "", new)
+        self._tell_rules()
 
     def see_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         """Take in a change of a slice."""
         self._sorted.pop(_SLICES, None)
         self._put(self._slices, old.name if old else "", new.name if new else "", new)
+        for listener in self._slice_listeners:
+            listener(old, new)
 
     def see_taint_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
         """Take in a change of a taint rule."""
         self._sorted.pop(_RULES, None)
         self._put(self._rules, old.metadata.name if old else "", new.metadata.name if new else "", new)
+        self._tell_rules()
 
     def see_template(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
         """Take in a change of a claim template."""
@@ -206,6 +224,10 @@ class ClusterCache:
         self._spoil()
         for listener in self._pod_listeners:
             listener(old, new)
+
+    def _tell_rules(self) -> None:
+        for listener in self._rule_listeners:
+            listener()
 
     def _hear_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         self._spoil()

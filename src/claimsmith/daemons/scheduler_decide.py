@@ -29,6 +29,7 @@ from claimsmith.schedule.extended import (
     find_extended_names,
     plan_class_names,
 )
+from claimsmith.schedule.fruitless import FruitlessNodes, get_claims_key
 from claimsmith.schedule.message import render_refusal
 from claimsmith.schedule.queue import Change
 from claimsmith.schedule.score import Placement, get_rank, has_alternatives
@@ -94,12 +95,13 @@ class _Claims:
     extended: ResourceClaim | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Attempt:
     """One pod that is being decided: what it needs, where it may go, and what was found out on the way.
 
     Args:
         full: Nodes on which devices were found, but no room for what they take besides.
+        lacks_devices: Whether some node has not the devices.
     """
 
     pod: Pod
@@ -107,6 +109,7 @@ class _Attempt:
     candidates: Candidates
     decisions: list[Decision] = field(default_factory=list)
     full: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
+    lacks_devices: bool = False
 
 
 class Decider:
@@ -135,6 +138,12 @@ class Decider:
         cache.subscribe_pods(self._usage.see_pod)
         cache.subscribe_pods(self._touch_node_of)
         cache.subscribe_nodes(self._touch_node)
+        self._fruitless = FruitlessNodes()
+        cache.subscribe_claims(self._fruitless.see_claim)
+        cache.subscribe_slices(self._fruitless.see_slice)
+        cache.subscribe_rules(self._fruitless.forget_all)
+        self.searches = 0
+        """How often devices were searched for on a node."""
         cache.subscribe_claims(self._special.see_claim)
 
     def decide(self, pod: Pod, *, explain: bool = True) -> Placed | Unplaced:
@@ -224,6 +233,7 @@ class Decider:
     def _touch_node(self, old: Node | None, new: Node | None) -> None:
         for name in {node.name for node in (old, new) if node is not None}:
             self._nodes.touch(name)
+            self._fruitless.forget_node(name)
 
     def _touch_node_of(self, old: Pod | None, new: Pod | None) -> None:
         for name in {pod.node_name for pod in (old, new) if pod is not None and pod.node_name}:
@@ -237,7 +247,7 @@ class Decider:
             return next((item for item in placed if item is not None), None)
         best: tuple[int, Placed] | None = None
         ranked, seen = has_alternatives(wanted), 0
-        for decision in self._search(wanted, nodes):
+        for decision in self._search(attempt, wanted, nodes):
             if not isinstance(decision, Allocation):
                 attempt.decisions.append(decision)
                 if isinstance(decision, Refused) and not decision.node_only:
@@ -272,9 +282,20 @@ class Decider:
             node=node.name, allocated=got, reserved=reserved, mappings=plan.mappings, node_allocatable=room.taken
         )
 
-    def _search(self, claims: tuple[ResourceClaim, ...], nodes: Iterable[Node]) -> Iterator[Decision]:
+    def _search(
+        self, attempt: _Attempt, claims: tuple[ResourceClaim, ...], nodes: Iterable[Node]
+    ) -> Iterator[Decision]:
+        """Search for devices on nodes, but for those where claims like these have found none, and nothing changed."""
+        key = get_claims_key(claims)
+        fruitless = self._fruitless.find(key)
+        hopeful = (node for node in nodes if node.name not in fruitless)
+        attempt.lacks_devices = attempt.lacks_devices or bool(fruitless)
         limits = SearchLimits(budget_steps=_BUDGET_STEPS)
-        return allocate_on_nodes(self._cluster, claims, nodes=nodes, share_ids=lambda: str(uuid.uuid4()), limits=limits)
+        for decision in allocate_on_nodes(self._cluster, claims, nodes=hopeful, share_ids=_new_id, limits=limits):
+            self.searches += 1
+            if isinstance(decision, Pending):
+                self._fruitless.add(key, decision.node)
+            yield decision
 
     def _refuse(self, attempt: _Attempt, *, explain: bool) -> Unplaced:
         claims, decisions = attempt.claims, attempt.decisions
@@ -282,7 +303,7 @@ class Decider:
             isinstance(item, Undecided) or (isinstance(item, Refused) and not item.node_only) for item in decisions
         )
         kinds = {"node"}
-        if any(isinstance(item, Pending | Refused | Undecided) for item in decisions):
+        if attempt.lacks_devices or any(isinstance(item, Pending | Refused | Undecided) for item in decisions):
             kinds |= _DEVICE_CHANGES
         if attempt.candidates.is_short or attempt.full:
             kinds |= _ROOM_CHANGES
@@ -310,6 +331,10 @@ class Decider:
             reasons.extend(explain_nodes(self._cluster, wanted, nodes=tuple(islice(left, _EXPLAINED_NODES_MAX))))
         text = format_event(reasons, nodes=len(self._cache.nodes))
         return f"the search gave up on {undecided} nodes; {text}" if undecided else text, tuple(reasons)
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
 
 
 def _wait(ref: ClaimRef, message: str, *, quiet: bool = False) -> Unplaced:
