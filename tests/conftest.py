@@ -1,4 +1,4 @@
-"""What every run shares: strictness about skips, Hypothesis profiles, the option for cases, folders with short names."""
+"""What every run shares: strictness about skips, Hypothesis profiles, the option for cases, short folders."""
 
 from __future__ import annotations
 
