@@ -88,9 +88,7 @@ async def _stay(plan: ClusterPlan, options: PlaygroundOptions, write_kubeconfig:
     async with Playground(plan, options) as playground:
         with written_kubeconfig(write_kubeconfig, playground.url) if write_kubeconfig else nullcontext():
             if not playground.nodes:
-                tell(
-                    "no node in the files, so no pod can run; name one in a Node or in `nodes` of SimulatedDevices"
-                )
+                tell("no node in the files, so no pod can run; name one in a Node or in `nodes` of SimulatedDevices")
             count = len(playground.nodes)
             typer.echo(f"API server {playground.url}, {count} {'node' if count == 1 else 'nodes'}")
             if write_kubeconfig is not None:
