@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -163,7 +164,8 @@ async def test_a_file_with_a_damaged_page_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_object_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    SqliteJournal(path).commit([Change(kind="/pods", namespace="a", name="b", version=1, body=b'{"cut')])
+    with contextlib.closing(SqliteJournal(path)) as journal:
+        journal.commit([Change(kind="/pods", namespace="a", name="b", version=1, body=b'{"cut')])
 
     with pytest.raises(ConfigError, match="damaged"):
         open_store(path)
