@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -17,6 +18,7 @@ from claimsmith.cluster.cache import ClusterCache
 from claimsmith.cluster.follow import follow_cluster, follow_nodes
 from claimsmith.daemons.scheduler_bind import Binder
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
+from claimsmith.daemons.scheduler_wait import DeviceWait
 from claimsmith.errors import ApiError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference, cut_text
@@ -54,6 +56,7 @@ class SchedulerOptions:
         features: The cluster's feature gates for allocation; None: a stock cluster's.
         node_allocatable: Whether devices may take of a node's cpu, memory and the like: the scheduler's gate
             DRANodeAllocatableResources, which is off in a stock cluster.
+        binding_timeout_s: Seconds that devices get to become ready for binding, from their allocation on; >= 1.
     """
 
     names: frozenset[str] = frozenset({SCHEDULER_NAME})
@@ -61,6 +64,7 @@ class SchedulerOptions:
     writes_max: int = 16
     features: Features | None = None
     node_allocatable: bool = False
+    binding_timeout_s: float = 600.0
 
 
 class Scheduler:
@@ -92,13 +96,17 @@ class Scheduler:
         self._informers = informers
         self._recorder = EventRecorder(client, "claimsmith-scheduler", now=now)
         self._pods = PodWriter(client, now=now)
-        self._binder = Binder(self.cache, ClaimWriter(client, now=now), self._pods)
+        features = self.options.features or Features()
+        wait = DeviceWait(self.cache, now=now, timeout_s=self.options.binding_timeout_s, pausing=self._pausing)
+        waits = wait if features.device_binding_and_status else None
+        self._binder = Binder(self.cache, ClaimWriter(client, now=now), self._pods, wait=waits)
         cluster = PreparedCluster(self.options.features)
         self._decider = Decider(
             self.cache,
             cluster,
             placement=self.options.placement,
             node_allocatable=self.options.node_allocatable,
+            find_problem=wait.find_problem if waits is not None else lambda _: "",
         )
         self._slots = asyncio.Semaphore(self.options.writes_max)
         self._told: dict[str, _Told] = {}
@@ -168,6 +176,17 @@ class Scheduler:
         self._told.pop(pod.uid, None)
         text = f"Successfully assigned {pod.ref} to {placed.node}"
         self._recorder.record(_about(pod), "Normal", "Scheduled", text)
+
+    @asynccontextmanager
+    async def _pausing(self, pod: Pod, waits_for: str) -> AsyncIterator[None]:
+        """Let other decisions be written while a pod waits for its devices."""
+        text = f"waiting for binding conditions: {waits_for}"
+        self._recorder.record(_about(pod), "Normal", "BindingConditionsPending", text)
+        self._slots.release()
+        try:
+            yield
+        finally:
+            await self._slots.acquire()
 
     async def _tell(self, pod: Pod, unplaced: Unplaced) -> None:
         """Record why the pod got no node, as an event and a condition; the same text again costs no write."""

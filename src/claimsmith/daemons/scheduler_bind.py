@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from claimsmith.cluster.cache import ClusterCache, Reservation
 from claimsmith.daemons.scheduler_decide import Placed
+from claimsmith.daemons.scheduler_wait import DeviceWait
 from claimsmith.errors import ApiError, ConflictError, NotFoundError, UnreachableError
 from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.names import ClaimRef
@@ -44,10 +45,13 @@ class Binder:
         cache: Where decisions count from the moment they are made.
         claims: Writes to claims.
         pods: Writes to pods.
+        wait: Waits for devices that are made ready after their allocation; None: nobody waits.
     """
 
-    def __init__(self, cache: ClusterCache, claims: ClaimWriter, pods: PodWriter) -> None:
-        self._cache, self._claims, self._pods = cache, claims, pods
+    def __init__(
+        self, cache: ClusterCache, claims: ClaimWriter, pods: PodWriter, *, wait: DeviceWait | None = None
+    ) -> None:
+        self._cache, self._claims, self._pods, self._wait = cache, claims, pods, wait
         self._locks: WeakValueDictionary[ClaimRef, asyncio.Lock] = WeakValueDictionary()
 
     def assume(self, pod: Pod, placed: Placed) -> Reservation:
@@ -74,6 +78,8 @@ class Binder:
         try:
             special = await self._write_claims(pod, placed, written)
             await self._write_status(pod, placed, special)
+            if self._wait is not None:
+                await self._wait.until_ready(pod, dict.fromkeys((*written, *(item.ref for item in placed.reserved))))
             await self._bind_pod(pod, placed.node)
         except BaseException as error:
             if not isinstance(error, UnreachableError | asyncio.CancelledError):

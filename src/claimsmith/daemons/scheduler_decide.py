@@ -120,6 +120,7 @@ class Decider:
         cluster: The allocator's view, which follows the cache.
         placement: Which nodes are preferred.
         node_allocatable: Whether devices may take of a node's cpu, memory and the like (DRANodeAllocatableResources).
+        find_problem: Tells why the devices of an allocated claim will never be ready; empty when they may.
     """
 
     def __init__(
@@ -129,8 +130,9 @@ class Decider:
         *,
         placement: Placement = "spread",
         node_allocatable: bool = False,
+        find_problem: Callable[[ResourceClaim], str] = lambda _: "",
     ) -> None:
-        self._cache, self._cluster = cache, cluster
+        self._cache, self._cluster, self._find_failure = cache, cluster, find_problem
         self._usage = UsageIndex()
         self._room = RoomCheck(cache, self._usage, enabled=node_allocatable)
         self._special = SpecialClaims()
@@ -182,7 +184,7 @@ class Decider:
                 return _wait(ref, f"claim {entry.name!r} of the pod is not made yet", quiet=True)
             if claim is None:
                 return _wait(ref, f"claim {ref} does not exist; create it")
-            problem = self._find_problem(pod, claim, is_owned=entry.claim_name is None)
+            problem = self._find_problem(pod, claim, is_owned=entry.claim_name is None) or self._find_failed(pod, claim)
             if problem is not None:
                 return problem
             into = wanted if claim.allocation is None else allocated
@@ -217,6 +219,15 @@ class Decider:
             text = f"claim {ref} is used by {len(claim.reserved_for)} pods, the maximum; wait until one of them ends"
             return replace(_wait(ref, text), tried=True)
         return None
+
+    def _find_failed(self, pod: Pod, claim: ResourceClaim) -> Unplaced | None:
+        """Why the claim's devices will never be ready; a claim that nobody else uses is given other ones."""
+        text = self._find_failure(claim) if claim.allocation is not None else ""
+        if not text:
+            return None
+        is_ours = all(item.uid == pod.uid for item in claim.reserved_for)
+        unplaced = _wait(claim.ref, f"claim {claim.ref} can't be used: {text}")
+        return replace(unplaced, tried=True, stale=claim if is_ours else None)
 
     def _find_candidates(self, pod: Pod, claims: _Claims) -> Candidates:
         names = find_extended_names(pod)
