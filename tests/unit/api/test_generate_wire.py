@@ -10,6 +10,7 @@ from scripts.generate_wire import (
     MODULES,
     OUT_DIR,
     camel,
+    class_homes,
     class_name,
     digest,
     field_line,
@@ -65,6 +66,25 @@ def test_a_required_field_starts_as_the_zero_value_of_its_type(schema: dict[str,
 def test_two_kinds_of_one_name_get_two_classes() -> None:
     assert class_name("io.k8s.api.core.v1.ResourceClaim") == "ContainerResourceClaim"
     assert class_name("io.k8s.api.resource.v1.ResourceClaim") == "ResourceClaim"
+
+
+def schema_that_mentions(*names: str) -> dict[str, object]:
+    return {"properties": {f"p{i}": {"$ref": f"#/components/schemas/{name}"} for i, name in enumerate(names)}}
+
+
+def test_a_class_is_imported_from_the_module_of_its_own_version() -> None:
+    schemas = {"a.v1.Spec": {}, "a.v2.Spec": {}, "a.v2.Kind": schema_that_mentions("a.v2.Spec")}
+    homes = {"a.v1.Spec": "old", "a.v2.Spec": "new", "a.v2.Kind": "kinds"}
+
+    assert class_homes("kinds", ["a.v2.Kind"], schemas, homes) == {"Spec": "new"}
+
+
+def test_two_classes_of_one_name_in_one_module_are_refused() -> None:
+    schemas = {"a.v2.Kind": schema_that_mentions("a.v1.Spec", "a.v2.Spec")}
+    homes = {"a.v1.Spec": "old", "a.v2.Spec": "new", "a.v2.Kind": "kinds"}
+
+    with pytest.raises(SystemExit, match="kinds: two schemas are called Spec"):
+        class_homes("kinds", ["a.v2.Kind"], schemas, homes)
 
 
 @pytest.mark.parametrize("module", MODULES)
