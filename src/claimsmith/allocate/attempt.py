@@ -121,10 +121,11 @@ class Attempt:
         """Take the device for the request; None when something speaks against it.
 
         Args:
-            must: A constraint that speaks against it is fatal.
+            must: A constraint that speaks against it is fatal, also when its capacity would not suffice.
         """
         record = candidate.record
-        if record in self.shares and not self._fits_capacity(candidate):
+        fits = not candidate.full and (record not in self.shares or self._fits_capacity(candidate))
+        if not fits and not must:
             return None
         charged = self.charges(candidate)
         taken = Taken(plan, candidate, charged)
@@ -137,6 +138,10 @@ class Attempt:
                 if satisfied is not False:
                     return Fatal(satisfied[0], satisfied[1], plan, candidate)
                 return _refuse_constraint(plan, candidate) if must else None
+        if not fits:
+            self._pop_constraints(plan)
+            self._discharge(taken)
+            return None
         if candidate.shareable:
             nanos = candidate.plan.nanos if candidate.plan is not None else ()
             self.shares.setdefault(record, []).append({name: amount for name, amount, _ in nanos})
@@ -156,9 +161,7 @@ class Attempt:
         entries.pop()
         if not entries:
             del holders[record]
-        states = self._constraints[plan.claim]
-        for position in plan.constraints:
-            states[position].pop()
+        self._pop_constraints(plan)
         self._discharge(taken)
 
     def charges(self, candidate: Candidate) -> bool:
@@ -268,6 +271,12 @@ class Attempt:
             else:
                 running[name] = before
         taken.groups = None
+
+    def _pop_constraints(self, plan: RequestPlan) -> None:
+        """Take the last device out of the constraints that bind it."""
+        states = self._constraints[plan.claim]
+        for position in plan.constraints:
+            states[position].pop()
 
     def _push_constraints(self, record: DeviceRecord, plan: RequestPlan) -> bool | tuple[RefusedKind, str]:
         """Add the device to the constraints that bind it; not True when nothing was added."""

@@ -76,16 +76,22 @@ class RequestGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClaimPlan:
-    """One claim with its requests and constraints."""
+    """One claim with its requests and constraints.
+
+    Args:
+        before_refusal: Alternatives of the request that is refused, up to the one that is not in order.
+    """
 
     claim: ResourceClaim
     groups: tuple[RequestGroup, ...]
     constraints: tuple[ConstraintPlan, ...]
+    before_refusal: tuple[RequestPlan, ...] = ()
 
     @property
     def takes_all(self) -> bool:
         """Whether any alternative asks for all devices."""
-        return any(plan.takes_all for group in self.groups for plan in group.alternatives)
+        plans = [plan for group in self.groups for plan in group.alternatives]
+        return any(plan.takes_all for plan in (*plans, *self.before_refusal))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,9 +126,11 @@ def plan_claims(
     for position, claim in enumerate(claims):
         groups: list[RequestGroup] = []
         constraints = _plan_constraints(claim)
-        refusal = planner.plan_requests(_Place(claim, position, constraints), groups)
+        place = _Place(claim, position, constraints)
+        refusal = planner.plan_requests(place, groups)
         refusal = refusal or _refuse_unknown_constraint(claim, features)
-        plans.append(ClaimPlan(claim=claim, groups=tuple(groups), constraints=constraints))
+        before = tuple(place.before_refusal)
+        plans.append(ClaimPlan(claim=claim, groups=tuple(groups), constraints=constraints, before_refusal=before))
         if refusal is not None:
             break
     return PodPlan(claims=tuple(plans), refusal=refusal, takes_all=any(plan.takes_all for plan in plans))
@@ -136,11 +144,12 @@ def refuse_limit(claim: ResourceClaim, request: str, total: int) -> Refused:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The claim at hand: where it stands among the pod's claims, and its constraints."""
+    """The claim at hand: where it stands among the pod's claims, its constraints, and what came before a refusal."""
 
     claim: ResourceClaim
     position: int
     constraints: tuple[ConstraintPlan, ...]
+    before_refusal: list[RequestPlan] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -160,6 +169,7 @@ class _Planner:
             for spec in request.first_available or request.alternatives:
                 plan = self._plan(place, request, spec, index=index, alternative=len(plans))
                 if isinstance(plan, Refused):
+                    place.before_refusal.extend(plans)
                     return plan
                 plans.append(plan)
             group = RequestGroup(request=request, prioritized=bool(request.first_available), alternatives=tuple(plans))

@@ -45,6 +45,7 @@ class Candidate:
         charges: Taking the device takes counters: it has some, and no share of it is charged already.
         poison: Looking at the device aborts the allocation.
         blocked: The device may not be had now; only kept in lists of all devices.
+        full: The shares that exist leave too little of its capacity; only kept in lists of all devices.
     """
 
     record: DeviceRecord
@@ -54,6 +55,7 @@ class Candidate:
     charges: bool
     poison: Poison | None = None
     blocked: bool = False
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +217,7 @@ class Screen:
                 candidates.append(Candidate(record, view, False, None, False, poison))
             elif verdict is MATCH and _reaches(record, node):
                 candidate = self._admit(view, record, shape, node)
-                if not candidate.blocked:
+                if not candidate.blocked and not candidate.full:
                     candidates.append(candidate)
         return Screened(
             candidates=tuple(candidates),
@@ -241,16 +243,16 @@ class Screen:
         )
 
     def _admit(self, view: PoolView, record: DeviceRecord, shape: RequestShape, node: Node) -> Candidate:
-        """Return the device as a candidate; `blocked` when the cluster's state forbids it."""
+        """Return the device as a candidate; `blocked` or `full` when the cluster's state forbids it."""
         plan, charges = self.plan(record, shape), self.charges(record)
         blocked = (
             (record.use.dedicated and not shape.admin)
-            or not self.fits_capacity(record, plan)
             or not self.tolerates(record, shape)
             or not self.node_operates(record, node)
             or (charges and not self.fits_counters(view, record))
         )
-        return Candidate(record, view, self.shareable(record), plan, charges, None, blocked)
+        full = not self.fits_capacity(record, plan)
+        return Candidate(record, view, self.shareable(record), plan, charges, None, blocked, full)
 
     def _find_poison(self, record: DeviceRecord, shape: RequestShape, verdict: Verdict, node: Node) -> Poison | None:
         if not self._like_upstream:

@@ -172,6 +172,10 @@ class NodeSearch:
                 total += min(counts, default=0)
                 if total > ALLOCATION_RESULTS_MAX:
                     return refuse_limit(claim.claim, group.request.name, total)
+            for plan in claim.before_refusal:
+                refused = self._check_all(plan, claim.claim) if plan.takes_all else None
+                if refused is not None:
+                    return refused
         return self.plan.refusal
 
     def count(self, plan: RequestPlan) -> int:

@@ -171,7 +171,8 @@ class Symmetry:
             screened = self._find_all(plan) if plan.takes_all else self._find_candidates(plan)
             for candidate in screened.candidates:
                 amounts = candidate.plan.nanos if candidate.plan is not None else None
-                answer = (len(asked), amounts, candidate.charges, candidate.poison is not None, candidate.blocked)
+                blocked = candidate.blocked, candidate.full
+                answer = (len(asked), amounts, candidate.charges, candidate.poison is not None, *blocked)
                 seen.setdefault(candidate.record, (candidate.view, []))[1].append(answer)
         return seen
 

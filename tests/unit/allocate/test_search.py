@@ -24,6 +24,7 @@ from claimsmith.testing.builders import (
     on_nodes,
     opaque,
     request,
+    result,
     slice_,
     sub,
     taint,
@@ -166,6 +167,27 @@ def test_all_is_refused_while_a_pool_is_incomplete() -> None:
     assert (decision.kind, decision.node_only) == ("all-incomplete-pool", True)
 
 
+def test_all_devices_of_an_alternative_are_looked_at_before_a_later_alternative_is_refused() -> None:
+    wanted = alternatives("r", sub("one", allocation_mode="All"), sub("two", klass="missing"))
+    decision = ask(slice_(A, slice_count=2), claim("c", wanted))
+
+    assert isinstance(decision, Refused)
+    assert decision.kind == "all-incomplete-pool"
+
+
+def test_like_upstream_a_constraint_on_all_devices_counts_before_their_capacity() -> None:
+    full = device("full", capacity={"bandwidth": capacity(10)}, allow_multiple_allocations=True)
+    share = result("full", share="00000000-0000-4000-8000-000000000009", consumed={"bandwidth": 10})
+    held = allocated(claim("held"), share)
+    wanted = claim("c", request("r", allocation_mode="All"), constraints=[match("gpu.example.test/slot")])
+    asked = problem(slice_(full), held, wanted)
+    decision = solve(asked, like_upstream=True)
+
+    assert isinstance(decision, Refused)
+    assert decision.kind == "all-constraint"
+    assert isinstance(solve(asked), Pending)
+
+
 def test_all_with_a_constraint_tries_the_next_alternative() -> None:
     both = slice_(device("a", attributes={"numa": 0}), device("b", attributes={"numa": 1}))
     wanted = alternatives("r", sub("every", allocation_mode="All"), sub("one"))
@@ -221,6 +243,15 @@ def test_distinct_devices_differ_pairwise() -> None:
     decision = ask(pool, claim("c", request("r", count=3), constraints=[distinct("gpu.example.test/rail")]))
 
     assert devices(decision) == [["d0", "d1", "d3"]]
+
+
+def test_a_list_whose_gate_is_off_serves_the_first_device_only() -> None:
+    listed = [device(name, attributes={"slot": (3, 4)}) for name in ("a", "b")]
+    one = claim("c", request("r"), constraints=[distinct("gpu.example.test/slot")])
+    two = claim("c", request("r", count=2), constraints=[distinct("gpu.example.test/slot")])
+
+    assert devices(ask(slice_(*listed), one, features=Features())) == [["a"]]
+    assert isinstance(ask(slice_(*listed), two, features=Features()), Pending)
 
 
 def test_list_values_need_one_value_that_all_have() -> None:

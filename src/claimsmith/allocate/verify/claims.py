@@ -119,7 +119,6 @@ def _check_constraint(
 ) -> Iterator[Finding]:
     name = constraint.match_attribute or constraint.distinct_attribute or ""
     values: list[AttributeSet] = []
-    scalar: list[bool] = []
     for result in results:
         request, place = _find_request(claim, result), _find_device(pools, result)
         if not _applies(constraint, result) or request is None or place is None:
@@ -129,8 +128,7 @@ def _check_constraint(
             yield "constraint", f"device {result.device_id} has no attribute {name} that can be compared"
             return
         values.append(value)
-        scalar.append(len(value[1]) == 1)
-    if not case.features.list_type_attributes and len(values) > 1 and not all(scalar):
+    if not all(kind for kind, _ in values[1:]):
         yield "constraint", f"attribute {name} has lists, their gate is off"
     if constraint.match_attribute and len(values) > 1:
         common = frozenset.intersection(*(value for _, value in values))

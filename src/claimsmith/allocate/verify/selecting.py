@@ -15,7 +15,7 @@ from claimsmith.model.pool import ResourceSlice
 __all__ = ["AttributeSet", "find_attribute", "why_unselectable"]
 
 AttributeSet = tuple[str, frozenset[object]]
-"""Element type and values of an attribute; a scalar has one value."""
+"""Element type and values of an attribute; a scalar has one value. A list whose gate is off has neither."""
 
 _SCALARS = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
 
@@ -62,12 +62,14 @@ def find_attribute(
     attribute = device.attributes.get(name)
     if attribute is None and domain == driver:
         attribute = device.attributes.get(id)
-    return None if attribute is None else _as_set(attribute)
+    return None if attribute is None else _as_set(case, attribute)
 
 
-def _as_set(attribute: DeviceAttribute) -> AttributeSet | None:
+def _as_set(case: VerifyCase, attribute: DeviceAttribute) -> AttributeSet | None:
     value = attribute.value
     if isinstance(value, tuple):
+        if not case.features.list_type_attributes:
+            return "", frozenset()
         return (_SCALARS[attribute.kind], frozenset(value)) if value else None
     return None if value is None else (attribute.kind, frozenset((value,)))
 
@@ -76,6 +78,6 @@ def _derive(case: VerifyCase, expression: str, driver: str, device: Device) -> A
     environment = environment_of(case)
     try:
         program = compile_expression(expression, environment=environment, purpose="derived-attribute")
-        return _as_set(program.evaluate_attribute(prepare_device(driver, device, environment=environment)))
+        return _as_set(case, program.evaluate_attribute(prepare_device(driver, device, environment=environment)))
     except CelError:
         return None
