@@ -144,8 +144,9 @@ def _withdraw_device(problem: Json, chance: Chance, themes: Themes) -> None:
 
 
 def _taint(problem: Json, chance: Chance, themes: Themes) -> None:
-    if "taints" in themes:
-        chance.pick(_pick_devices(problem, chance)).setdefault("taints", []).append(draw_taint(chance))
+    devices = _pick_devices(problem, chance)
+    if "taints" in themes and devices:
+        chance.pick(devices).setdefault("taints", []).append(draw_taint(chance))
 
 
 def _enlarge(problem: Json, chance: Chance, themes: Themes) -> None:
@@ -194,6 +195,8 @@ def _select_easier(problem: Json, chance: Chance, themes: Themes) -> None:
 
 def _publish_device(problem: Json, chance: Chance, themes: Themes) -> None:
     devices = _pick_devices(problem, chance)
+    if not devices:
+        return
     copied = deepcopy(chance.pick(devices))
     copied["name"] += f"-{len(devices)}"
     copied.pop("taints", None)
@@ -241,8 +244,10 @@ def _pick_body(problem: Json, chance: Chance) -> Json:
 
 
 def _pick_devices(problem: Json, chance: Chance) -> list[Json]:
-    """Return the devices of some slice; of the first driver if possible, which most claims are about."""
-    slices = [made["spec"] for made in problem["slices"] if made["spec"].get("devices")]
+    """Return the devices of some slice, none when there are none; of the first driver if possible, which most claims are about."""
+    slices = [made["spec"] for made in problem["slices"] if made["spec"].get("devices")] or [
+        {"driver": "", "devices": []}
+    ]
     first = [spec for spec in slices if spec["driver"] == DRIVERS[0]]
     devices: list[Json] = chance.pick(first or slices)["devices"]
     return devices
