@@ -387,8 +387,10 @@ class _Planner:
         return step
 
     def qualifier(self, expr: Call, index: Step, *, is_optional: bool) -> Qualifier:
-        """Return the qualifier of an index."""
+        """Return the qualifier of an index. Source: NewQualifier in attributes.go."""
         if isinstance(index, ConstantStep):
+            if type(index.value) not in _KEY_TYPES:
+                raise self.refuse(expr, f"an index can't be of type {type_name(index.value)}")
             return ConstantQualifier(id=expr.id, key=index.value, is_optional=is_optional)
         if isinstance(index, AttributeStep | VariableStep):
             return ComputedQualifier(id=expr.id, attribute=_to_attribute(index), is_optional=is_optional)

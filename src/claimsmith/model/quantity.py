@@ -178,8 +178,14 @@ class Quantity:
     def sub(self, other: Quantity) -> Quantity:
         """Return the exact difference; a zero takes the format of the other operand.
 
-        Source: Sub in quantity.go.
+        Upstream subtracts the smallest 64-bit number by adding it, because it has no positive counterpart.
+
+        Source: Sub in quantity.go and amount.go.
         """
+        if not self.is_wide and not other.is_wide and other._mantissa() == _INT64_MIN:
+            added = self.add(other)
+            if not added.is_wide:
+                return added
         return self._combine(other, self.nanos - other.nanos)
 
     def _mantissa(self) -> int:

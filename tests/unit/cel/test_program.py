@@ -119,6 +119,18 @@ def test_a_derived_attribute_of_a_wrong_type_is_refused(text: str) -> None:
         compile_expression(text, purpose="derived-attribute")
 
 
+@pytest.mark.parametrize("index", ["b'a'", "null", "[]", "[1]", "int", "{}", "duration('1s')"])
+def test_a_constant_index_that_no_map_can_have_is_refused(index: str) -> None:
+    with pytest.raises(CelCompileError, match="an index can't be of type"):
+        compile_expression(f"{{}}[{index}]")
+
+
+def test_subtracting_the_smallest_integer_adds_it_as_upstream_does(gpu: CelDevice) -> None:
+    program = compile_expression("quantity('1').sub(-9223372036854775808).asInteger()", purpose="part")
+
+    assert program.evaluate_value(gpu) == -9223372036854775807
+
+
 def test_a_value_of_any_type_can_be_asked_for(gpu: CelDevice) -> None:
     program = compile_expression(f"{A}.cores * 2", purpose="part")
 
