@@ -37,7 +37,7 @@ from claimsmith.cel.types import (
     optional_of,
     substitute,
 )  # fmt: skip
-from tests.conformance.fuzz.mutations import mutate
+from tests.conformance.fuzz.mutations import mutate, split_words
 from tests.conformance.fuzz.words import LITERALS, STRINGS, Chance, draw_device
 
 __all__ = ["ExpressionMaker", "draw_question"]
@@ -83,7 +83,7 @@ def draw_question(seed: str) -> dict[str, Any]:
         text = maker.make(list_of(inner) if chance.happens(0.3) else inner)
     else:
         text = maker.make(DYN if chance.happens(0.05) else BOOL)
-    for _ in range(chance.weigh({0: 6, 1: 3, 2: 1})):
+    for _ in range(chance.weigh({0: 8, 1: 2, 2: 0.5})):
         text = mutate(text, chance)
     return {**question, "expression": text}
 
@@ -179,7 +179,7 @@ class ExpressionMaker:
         if wanted == STRING:
             return self._text("plain")
         if wanted.kind == "list":
-            return f"[{', '.join(self._literal(wanted.params[0]) for _ in range(chance.number(0, 3)))}]"
+            return f"[{', '.join(self._literal(wanted.params[0]) for _ in range(chance.weigh({0: 2, 1: 3, 2: 3, 3: 2, 30: 0.15})))}]"
         if wanted.kind == "map":
             key, value = wanted.params
             entries = (f"{self._literal(key)}: {self._literal(value)}" for _ in range(chance.number(0, 2)))
@@ -343,8 +343,12 @@ class ExpressionMaker:
 
 def _tight(text: str) -> str:
     """Return a text that binds tightly enough to stand anywhere."""
-    plain = text.isidentifier() or text.startswith(("[", "{", '"')) or (text.endswith(")") and " " not in text)
-    return text if plain and "?" not in text else f"({text})"
+    depth = 0
+    for word in split_words(text):
+        depth += (word in "([{") - (word in ")]}")
+        if not depth and not (word[0].isalnum() or word[0] in '_."' or word in ")]}"):
+            return f"({text})"
+    return text
 
 
 def _render(name: str, args: list[str], *, is_method: bool) -> str:
