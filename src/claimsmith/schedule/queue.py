@@ -1,7 +1,8 @@
 """Pods that wait for a decision: now, after a pause, or for a change in the cluster.
 
 Source: the scheduling queue of kubernetes v1.37.2 pkg/scheduler/backend/queue (backoff 1 s to 10 s, moves on events,
-a move that happens while a pod is being decided counts for it).
+a move that happens while a pod is being decided counts for it; a pod in backoff that a change may help is tried early
+when nothing else is to do, as with SchedulerPopFromBackoffQ, unless its last attempt failed by an error).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from claimsmith.model.names import PodRef
@@ -49,6 +50,7 @@ class QueuedPod:
         ready_s: When the backoff of the last attempt ends.
         retry_s: When it is tried again although no change may help.
         waits_for: Changes that may help; None: any.
+        has_erred: Whether the last attempt failed for a reason outside the pod.
     """
 
     pod: Pod
@@ -61,6 +63,7 @@ class QueuedPod:
     place: str = ""
     decided_at: int = 0
     has_changed: bool = False
+    has_erred: bool = False
 
 
 @dataclass(order=True, slots=True)
@@ -83,6 +86,7 @@ class PodQueue:
         self._waiting: dict[PodRef, QueuedPod] = {}
         self._active: list[_Entry] = []
         self._backoff: list[_Entry] = []
+        self._eager: list[_Entry] = []
         self._serials = itertools.count(1)
         self._changes = 0
         self._recent: list[tuple[int, Change]] = []
@@ -122,15 +126,12 @@ class PodQueue:
     def pop_ready(self) -> QueuedPod | None:
         """Return the next pod to decide, which is then being decided until `done` or `postpone`; None for none."""
         self._flush()
-        while self._active:
-            entry = heapq.heappop(self._active)
-            if entry.serial == entry.item.serial and entry.item.place == "active":
-                item = entry.item
-                self._place(item, "deciding")
-                item.decided_at, item.has_changed = self._changes, False
-                item.attempts += 1
-                return item
-        return None
+        item = _pop_current(self._active, "active") or _pop_current(self._eager, "backoff")
+        if item is not None:
+            self._place(item, "deciding")
+            item.decided_at, item.has_changed, item.has_erred = self._changes, False, False
+            item.attempts += 1
+        return item
 
     async def pop(self) -> QueuedPod:
         """Return the next pod to decide as soon as there is one."""
@@ -176,6 +177,7 @@ class PodQueue:
 
     def retry(self, item: QueuedPod) -> None:
         """Put back a pod whose attempt failed for a reason outside it (a conflict, no answer): after its backoff."""
+        item.has_erred = True
         self.postpone(item)
         if item.place == "waiting":
             self._ready(item)
@@ -212,13 +214,18 @@ class PodQueue:
             self._activate(item)
             return
         self._place(item, "backoff")
-        heapq.heappush(self._backoff, _Entry((item.ready_s, item.since_s, item.serial), item, item.serial))
+        entry = _Entry((item.ready_s, item.since_s, item.serial), item, item.serial)
+        heapq.heappush(self._backoff, entry)
+        if not item.has_erred:
+            heapq.heappush(self._eager, replace(entry, order=self._order(item)))
         self._wake.set()
+
+    def _order(self, item: QueuedPod) -> tuple[float, float, int]:
+        return (-float(item.pod.priority), item.since_s, item.serial)
 
     def _activate(self, item: QueuedPod) -> None:
         self._place(item, "active")
-        order = (-float(item.pod.priority), item.since_s, item.serial)
-        heapq.heappush(self._active, _Entry(order, item, item.serial))
+        heapq.heappush(self._active, _Entry(self._order(item), item, item.serial))
         self._wake.set()
 
     def _flush(self) -> None:
@@ -238,6 +245,15 @@ class PodQueue:
             self._waiting[item.pod.ref] = item
         elif self._waiting.get(item.pod.ref) is item:
             del self._waiting[item.pod.ref]
+
+
+def _pop_current(heap: list[_Entry], place: str) -> QueuedPod | None:
+    """Return the first pod of a heap that is still where its entry says; None when there is none."""
+    while heap:
+        entry = heapq.heappop(heap)
+        if entry.serial == entry.item.serial and entry.item.place == place:
+            return entry.item
+    return None
 
 
 def _helps(item: QueuedPod, change: Change) -> bool:

@@ -66,14 +66,47 @@ def test_a_pod_in_decision_is_not_given_out_twice(queue: PodQueue) -> None:
     assert queue.pop_ready() is None
 
 
-def test_a_change_that_helps_lets_a_pod_out_only_after_its_backoff(queue: PodQueue, clock: Clock) -> None:
+def test_a_change_that_helps_lets_a_pod_out_before_the_end_of_its_backoff(queue: PodQueue) -> None:
     queue.add(pod("a"))
     queue.postpone(popped(queue), lambda change: change.kind == "claim-freed")
+    queue.hear(FREED)
+
+    assert names(queue) == ["a"]
+
+
+def test_pods_that_are_not_in_backoff_come_first(queue: PodQueue) -> None:
+    queue.add(pod("a", priority=9))
+    queue.postpone(popped(queue))
+    queue.hear(FREED)
+    queue.add(pod("b"))
+
+    assert names(queue) == ["b", "a"]
+
+
+def test_of_pods_in_backoff_a_higher_priority_comes_first(queue: PodQueue) -> None:
+    for name, priority in (("low", 1), ("high", 9)):
+        queue.add(pod(name, priority=priority))
+        queue.postpone(popped(queue))
+    queue.hear(FREED)
+
+    assert names(queue) == ["high", "low"]
+
+
+def test_a_pod_whose_attempt_failed_by_an_error_waits_for_the_end_of_its_backoff(queue: PodQueue, clock: Clock) -> None:
+    queue.add(pod("a"))
+    queue.retry(popped(queue))
     queue.hear(FREED)
     early = names(queue)
     clock.now_s += 1.0
 
     assert (early, names(queue)) == ([], ["a"])
+
+
+def test_a_pod_that_no_change_helps_stays_where_it_is(queue: PodQueue) -> None:
+    queue.add(pod("a"))
+    queue.postpone(popped(queue))
+
+    assert names(queue) == []
 
 
 def test_a_change_that_does_not_help_leaves_a_pod_waiting(queue: PodQueue, clock: Clock) -> None:
