@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from claimsmith.api.core_pods import parse_pod
@@ -172,17 +173,19 @@ async def bench(
     options: SchedulerOptions | None = None,
     client: Callable[[str], KubeClient] = KubeClient.for_url,
     url: str = "",
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> AsyncIterator[Bench]:
     """Run scheduler and controllers, on a server of their own unless an address is given.
 
     `client` makes the client that scheduler and controllers use, such as one that fails at times.
+    `now` is the controllers' time of day.
     """
     async with AsyncExitStack() as stack:
         address = url or await stack.enter_async_context(api_server())
         own, theirs = KubeClient.for_url(address), client(address)
         informers = Informers(own)
         scheduler = Scheduler(theirs, informers, options)
-        controllers = Controllers(theirs, informers, quarantine_s=0.0, status_period_s=0.2)
+        controllers = Controllers(theirs, informers, quarantine_s=0.0, status_period_s=0.2, now=now)
         pods, claims = informers.of(POD, parse_pod), informers.of(RESOURCE_CLAIM, parse_resource_claim)
         found = Bench(own, address, pods, claims, informers.of(EVENT, _message), scheduler, informers)
         found.listen()

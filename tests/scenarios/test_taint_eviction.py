@@ -94,6 +94,16 @@ async def test_a_pod_whose_time_is_not_over_goes_when_it_is() -> None:
         await cluster.until(lambda: cluster.pods.find("default", "a") is None)
 
 
+async def test_the_time_of_day_is_that_of_the_controller() -> None:
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    async with bench(now=lambda: tomorrow) as cluster:
+        await start(cluster, a=[tolerate(3600)], b=[tolerate(7 * 86_400)])
+        await add_rule(cluster, taint())
+        await cluster.until(lambda: cluster.pods.find("default", "a") is None)
+
+    assert cluster.node_of("b") == "node-a"
+
+
 async def test_a_taint_that_is_taken_back_in_time_evicts_nobody() -> None:
     async with bench() as cluster:
         await start(cluster, a=[tolerate(7200)])

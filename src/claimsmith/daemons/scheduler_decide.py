@@ -360,7 +360,10 @@ def _find_stale(pod: Pod, allocated: Iterable[ResourceClaim]) -> ResourceClaim |
     Source: PostFilter in kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources, which takes a random one.
     """
     for claim in allocated:
-        tied = claim.allocation is not None and claim.allocation.node_selector is not None
+        got = claim.allocation
+        tied = got is not None and (
+            got.node_selector is not None or any(result.skip_node_operations for result in got.results)
+        )
         if tied and all(item.uid == pod.uid for item in claim.reserved_for):
             return claim
     return None

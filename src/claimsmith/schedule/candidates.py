@@ -25,7 +25,7 @@ from claimsmith.schedule.extended import (
     find_served,
     plan_served,
 )
-from claimsmith.schedule.filter import MatchesNode, NodeFilter
+from claimsmith.schedule.filter import MatchesNode, NodeFilter, find_claim_obstacle
 from claimsmith.schedule.score import Placement, rate_node
 from claimsmith.schedule.usage import UsageIndex, plan_requests
 
@@ -229,18 +229,16 @@ class CandidateIndex:
         if not reasons and not served.unknown:
             verdicts.put(name, rate_node(usage, self._placement), served)
 
-    def _reachable(self, verdicts: _Verdicts, claims: Iterable[ResourceClaim]) -> list[tuple[float, str]]:
-        """The nodes on which allocated claims can be used; claims of one node cost one look."""
-        selectors = [claim.allocation.node_selector for claim in claims if claim.allocation is not None]
-        wanted = [selector for selector in selectors if selector is not None]
+    def _reachable(self, verdicts: _Verdicts, claims: tuple[ResourceClaim, ...]) -> list[tuple[float, str]]:
+        """The nodes on which allocated claims can be used; a claim of one node costs one look."""
         order = verdicts.order
-        for name in filter(None, map(_find_only_node, wanted)):
-            order = [(verdicts.rated[name], name)] if name in verdicts.rated else []
-            break
+        only = next(filter(None, map(_find_only_node, claims)), "")
+        if only:
+            order = [(verdicts.rated[only], only)] if only in verdicts.rated else []
         return [
             (rating, name)
             for rating, name in order
-            if all(self._matches(selector, self._nodes[name]) for selector in wanted)
+            if not any(find_claim_obstacle(claim, self._nodes[name], self._matches) for claim in claims)
         ]
 
     def _group(self, verdicts: _Verdicts, needs: PodNeeds) -> _Groups:
@@ -256,9 +254,10 @@ class CandidateIndex:
         return tuple(groups)
 
 
-def _find_only_node(selector: NodeSelector) -> str:
-    """The one node that a selector names; empty when it may be several."""
-    if len(selector.terms) != 1 or len(selector.terms[0].match_fields) != 1:
+def _find_only_node(claim: ResourceClaim) -> str:
+    """The one node that an allocated claim can be used on; empty when it may be several."""
+    selector = claim.allocation.node_selector if claim.allocation is not None else None
+    if selector is None or len(selector.terms) != 1 or len(selector.terms[0].match_fields) != 1:
         return ""
     (test,) = selector.terms[0].match_fields
     is_name = test.key == "metadata.name" and test.operator == "In" and len(test.values) == 1

@@ -16,7 +16,10 @@ from claimsmith.model.topology import NodeSelector
 from claimsmith.model.workload import Pod, PodToleration
 from claimsmith.schedule.usage import NodeUsage
 
-__all__ = ["NodeFilter", "tolerates"]
+__all__ = ["OPTIONAL_NODE_OPERATIONS", "NodeFilter", "find_claim_obstacle", "tolerates"]
+
+OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
+"""A feature that nodes declare whose kubelet need not call a driver for every device."""
 
 _UNSCHEDULABLE: Final = NodeTaint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _NOT_READY: Final = NodeTaint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
@@ -92,13 +95,24 @@ class NodeFilter:
         return texts
 
     def _claim_texts(self, node: Node) -> list[str]:
-        return [
-            f"claim {claim.ref} is allocated for other nodes"
-            for claim in self.claims
-            if claim.allocation is not None
-            and claim.allocation.node_selector is not None
-            and not self.matches(claim.allocation.node_selector, node)
-        ]
+        found = ((claim, find_claim_obstacle(claim, node, self.matches)) for claim in self.claims)
+        return [f"claim {claim.ref} {obstacle}" for claim, obstacle in found if obstacle]
+
+
+def find_claim_obstacle(claim: ResourceClaim, node: Node, matches: MatchesNode) -> str:
+    """Return why an allocated claim can't be used on a node; empty when it can.
+
+    Source: Filter in kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go.
+    """
+    if claim.allocation is None:
+        return ""
+    selector = claim.allocation.node_selector
+    if selector is not None and not matches(selector, node):
+        return "is allocated for other nodes"
+    needs = any(result.skip_node_operations for result in claim.allocation.results)
+    if needs and OPTIONAL_NODE_OPERATIONS not in node.declared_features:
+        return f"has devices that need {OPTIONAL_NODE_OPERATIONS}, which the node does not declare"
+    return ""
 
 
 def tolerates(tolerations: Iterable[PodToleration], taint: NodeTaint) -> bool:

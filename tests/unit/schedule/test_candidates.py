@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from claimsmith.schedule.candidates import CandidateIndex, Candidates, PodNeeds
 from claimsmith.schedule.filter import NodeFilter
 from claimsmith.schedule.score import Placement, order_nodes
 from claimsmith.schedule.usage import UsageIndex, plan_requests
-from claimsmith.testing.builders import allocated, claim, node, pod, quantities
+from claimsmith.testing.builders import allocated, claim, node, pod, quantities, result
 
 GPU = "vendor.example/gpu"
 
@@ -122,6 +123,14 @@ def test_two_claims_of_different_nodes_leave_none() -> None:
     claims = [allocated(claim(name), "gpu-0", node=name) for name in ("a", "b")]
 
     assert cluster.find(pod("p", "a", "b"), *claims) == []
+
+
+def test_a_claim_of_no_single_node_leaves_the_nodes_that_can_use_it() -> None:
+    able = replace(node("b"), declared_features=frozenset({"DRAOptionalNodeOperations"}))
+    device = replace(result("gpu-0"), skip_node_operations=("NodePrepareResources",))
+    cluster = Cluster(node("a"), able)
+
+    assert cluster.find(pod("p", "claim"), allocated(claim(), device, node=None)) == ["b"]
 
 
 def test_it_tells_whether_a_node_is_short_of_something() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from claimsmith.allocate.node_selector import matches_node
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.node import Node, NodeTaint
@@ -7,7 +9,7 @@ from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, Nod
 from claimsmith.model.workload import Container, Pod, PodToleration
 from claimsmith.schedule.filter import NodeFilter
 from claimsmith.schedule.usage import UsageIndex, plan_requests
-from claimsmith.testing.builders import allocated, claim, node, pod, quantities
+from claimsmith.testing.builders import allocated, claim, node, pod, quantities, result
 
 CORDON = "node.kubernetes.io/unschedulable"
 
@@ -74,6 +76,15 @@ def test_a_claim_that_is_allocated_for_every_node_keeps_nobody_off() -> None:
     everywhere = allocated(claim("c"), "gpu-0", node=None)
 
     assert texts(pod("p", "c"), node("node-a"), claims=(everywhere,)) == []
+
+
+def test_a_claim_whose_devices_skip_node_operations_needs_a_node_that_declares_it() -> None:
+    device = replace(result("gpu-0"), skip_node_operations=("NodePrepareResources",))
+    claims = (allocated(claim(), device, node=None),)
+    able = replace(node(), declared_features=frozenset({"DRAOptionalNodeOperations"}))
+
+    assert "need DRAOptionalNodeOperations" in texts(pod(), node(), claims=claims)[0]
+    assert texts(pod(), able, claims=claims) == []
 
 
 def test_what_other_pods_take_counts() -> None:

@@ -42,6 +42,14 @@ def test_a_claim_that_gives_a_device_back_makes_its_node_hopeful() -> None:
     assert found.find(KEY) == {"b"}
 
 
+def test_a_claim_that_holds_another_device_now_makes_both_nodes_hopeful() -> None:
+    found = remembering("a", "b")
+    before, after = (allocated(claim(), result(device_id("gpu-0", pool=name))) for name in ("a", "b"))
+    found.see_claim(before, after)
+
+    assert found.find(KEY) == set()
+
+
 def test_a_claim_whose_users_change_makes_no_node_hopeful() -> None:
     found, held = remembering("a"), allocated(claim(), result(device_id("gpu-0", pool="a")))
     found.see_claim(held, replace(held, reserved_for=()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
 
 from claimsmith.embedded.controllers.claims import ClaimController
 from claimsmith.embedded.controllers.pods import PodGarbageController
@@ -21,18 +23,22 @@ class Controllers:
         informers: Shared reflectors; whoever made them runs them.
         quarantine_s: Seconds that a node may be missing before its pods are ended; >= 0.
         status_period_s: Least seconds between two reports of a taint rule's progress; > 0.
+        now: The time of day.
     """
 
     def __init__(
-        self, client: KubeClient, informers: Informers, *, quarantine_s: float = 40.0, status_period_s: float = 10.0
+        self,
+        client: KubeClient,
+        informers: Informers,
+        *,
+        quarantine_s: float = 40.0,
+        status_period_s: float = 10.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.claims = ClaimController(client.for_manager("kube-controller-manager"), informers)
-        self.pods = PodGarbageController(
-            client.for_manager("kube-controller-manager"), informers, quarantine_s=quarantine_s
-        )
-        self.taints = TaintEvictionController(
-            client.for_manager("kube-controller-manager"), informers, status_period_s=status_period_s
-        )
+        theirs = client.for_manager("kube-controller-manager")
+        self.claims = ClaimController(theirs, informers)
+        self.pods = PodGarbageController(theirs, informers, quarantine_s=quarantine_s, now=now)
+        self.taints = TaintEvictionController(theirs, informers, status_period_s=status_period_s, now=now)
 
     async def run(self) -> None:
         """Work until cancelled."""
