@@ -52,6 +52,14 @@ class Reservation:
         return replace(pod, node_name=self.node, node_allocatable=self.node_allocatable)
 
 
+@dataclass(slots=True)
+class _Assumed:
+    """A pod that counts as placed, and the pod as the API server shows it."""
+
+    reservation: Reservation
+    seen: Pod
+
+
 class ClusterCache:
     """Nodes, slices, classes, templates, claims and pods of a cluster, each as it counts for the next decision.
 
@@ -70,7 +78,7 @@ class ClusterCache:
         self._rules: dict[str, DeviceTaintRule] = {}
         self._sorted: dict[str, tuple[Any, ...]] = {}
         self._reservations: dict[str, Reservation] = {}
-        self._assumed: dict[str, Reservation] = {}
+        self._assumed: dict[str, _Assumed] = {}
         self._pod_listeners: list[PodListener] = []
         self._node_listeners: list[NodeListener] = []
         self._slice_listeners: list[SliceListener] = []
@@ -137,7 +145,7 @@ class ClusterCache:
             self.claims.start(claim)
         seen = self.pods.get(pod.ref)
         if seen is not None and seen.uid == pod.uid and not seen.node_name:
-            self._assumed[pod.uid] = reservation
+            self._assumed[pod.uid] = _Assumed(reservation, seen)
             self._set_pod(seen, reservation.place(seen))
 
     def confirm_claim(self, claim: ResourceClaim, *, decided_as: ClaimRef | None = None) -> None:
@@ -153,10 +161,9 @@ class ClusterCache:
         reservation = self._reservations.pop(pod.uid, None)
         for claim in reservation.claims if reservation else ():
             self.claims.drop(claim.ref)
-        was_assumed = self._assumed.pop(pod.uid, None) is not None
-        seen = self.pods.get(pod.ref)
-        if was_assumed and seen is not None and seen.uid == pod.uid:
-            self._set_pod(seen, replace(seen, node_name=""))
+        assumed, known = self._assumed.pop(pod.uid, None), self.pods.get(pod.ref)
+        if assumed is not None and known is not None and known.uid == pod.uid:
+            self._set_pod(known, assumed.seen)
 
     def see_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod."""
@@ -169,8 +176,9 @@ class ClusterCache:
             return
         if new.node_name or new.finished:
             self._assumed.pop(new.uid, None)
-        elif reservation := self._assumed.get(new.uid):
-            new = reservation.place(new)
+        elif assumed := self._assumed.get(new.uid):
+            assumed.seen = new
+            new = assumed.reservation.place(new)
         self._set_pod(self.pods.get(new.ref), new)
 
     def see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:

@@ -7,8 +7,20 @@ import pytest
 from claimsmith.cluster.cache import ClusterCache, Reservation
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import PodRef
-from claimsmith.model.workload import Pod
-from claimsmith.testing.builders import allocated, claim, claim_ref, gpu, klass, node, pod, slice_, taint, taint_rule
+from claimsmith.model.workload import NodeAllocatableClaim, Pod
+from claimsmith.testing.builders import (
+    allocated,
+    claim,
+    claim_ref,
+    gpu,
+    klass,
+    node,
+    pod,
+    quantities,
+    slice_,
+    taint,
+    taint_rule,
+)
 
 REF = PodRef("default", "p")
 CLAIM = claim("c", resource_version="5")
@@ -128,3 +140,37 @@ def test_taint_rules_come_and_go(cache: ClusterCache) -> None:
     cache.see_taint_rule(rule, None)
 
     assert (before, cache.snapshot().taint_rules) == ((rule,), ())
+
+
+TAKEN = (NodeAllocatableClaim(claim="c", mapping=quantities({"cpu": 2})),)
+
+
+def assume_taking(cache: ClusterCache) -> Pod:
+    waiting = cache.pods[REF]
+    cache.assume(Reservation(pod=waiting, node="node-a", claims=(decided(),), node_allocatable=TAKEN))
+    return waiting
+
+
+def test_an_assumed_pod_takes_what_its_devices_take_of_the_node(cache: ClusterCache) -> None:
+    waiting = assume_taking(cache)
+    cache.see_pod(waiting, replace(waiting, priority=7))
+
+    assert (cache.pods[REF].priority, cache.pods[REF].node_allocatable) == (7, TAKEN)
+
+
+def test_a_forgotten_pod_is_what_the_server_showed_last(cache: ClusterCache) -> None:
+    waiting = assume_taking(cache)
+    shown = replace(waiting, priority=7)
+    cache.see_pod(waiting, shown)
+    cache.forget(waiting)
+
+    assert cache.pods[REF] == shown
+
+
+def test_a_claim_is_promised_to_others_while_a_decision_that_uses_it_is_written(cache: ClusterCache) -> None:
+    waiting, other = cache.pods[REF], pod("other", "c")
+    cache.assume(Reservation(pod=waiting, node="node-a", uses=frozenset({claim_ref("c")})))
+    during = cache.is_promised(claim_ref("c"), besides=other), cache.is_promised(claim_ref("c"), besides=waiting)
+    cache.finish(waiting)
+
+    assert (during, cache.is_promised(claim_ref("c"), besides=other)) == ((True, False), False)
