@@ -11,7 +11,7 @@ from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 
-__all__ = ["VerifyCase", "Violation", "is_stable"]
+__all__ = ["VerifyCase", "Violation", "is_experimental", "is_stable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +53,26 @@ class Violation:
         return f"{self.claim}{where}: {self.rule}: {self.text}"
 
 
-def is_stable(features: Features) -> bool:
-    """Tell whether upstream's stable implementation serves the gates.
-
-    It counts counter slices on every node, and doesn't tell selectors whether a device allows several allocations.
-    """
-    return not any(
+def is_experimental(features: Features) -> bool:
+    """Tell whether upstream's experimental implementation serves the gates."""
+    return any(
         (
-            features.device_binding_and_status,
-            features.consumable_capacity,
-            features.fractional_capacity_range,
             features.list_type_attributes,
             features.optional_node_operations,
             features.derived_attributes,
             features.compatibility_groups,
         )
     )
+
+
+def is_stable(features: Features) -> bool:
+    """Tell whether upstream's stable implementation serves the gates.
+
+    It counts counter slices on every node, and doesn't tell selectors whether a device allows several allocations.
+    """
+    newer = (
+        features.device_binding_and_status,
+        features.consumable_capacity,
+        features.fractional_capacity_range,
+    )
+    return not (is_experimental(features) or any(newer))

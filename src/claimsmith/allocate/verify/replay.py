@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from claimsmith.allocate.verify.amounts import exact, find_consumption
-from claimsmith.allocate.verify.case import VerifyCase, Violation
+from claimsmith.allocate.verify.case import VerifyCase, Violation, is_experimental
 from claimsmith.allocate.verify.claims import check_claim
 from claimsmith.allocate.verify.pools import SeenPool, find_pools
 from claimsmith.allocate.verify.selecting import why_unselectable
@@ -61,7 +61,6 @@ def _replay_claim(
     allocation: AllocationResult,
 ) -> Iterator[Violation]:
     used_by_claim: set[DeviceId] = set()
-    shares: set[str] = set()
     for result in allocation.results:
         step = _find_step(case, pools, claim, result)
         if isinstance(step, str):
@@ -70,7 +69,8 @@ def _replay_claim(
             findings = [
                 *_check_use(state, step, used_by_claim),
                 *_check_request(case, step),
-                *_check_share(case, step, shares),
+                *_check_share(state, step),
+                *_check_fields(case, step),
                 *_book(case, state, step),
             ]
             if not step.shareable:
@@ -115,26 +115,35 @@ def _check_request(case: VerifyCase, step: _Step) -> Iterator[Finding]:
         tolerated = any(toleration.tolerates(taint) for toleration in step.request.tolerations)
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerated:
             yield "taint", f"{taint.key}:{taint.effect} is not tolerated"
-    skipping = case.features.optional_node_operations and step.slice.skip_node_operations
-    if skipping and "DRAOptionalNodeOperations" not in case.node.declared_features:
-        yield "node-operations", f"node {case.node.name} can't skip node operations"
+    if step.slice.skip_node_operations and is_experimental(case.features):
+        declared = "DRAOptionalNodeOperations" in case.node.declared_features
+        if not (case.features.optional_node_operations and declared):
+            yield "node-operations", f"node {case.node.name} can't skip node operations"
 
 
-def _check_share(case: VerifyCase, step: _Step, shares: set[str]) -> Iterator[Finding]:
-    result, device = step.result, step.device
-    if bool(result.share_id) != step.shareable:
-        yield "share", f"share id {result.share_id!r}, allowed one exactly for devices that are shared"
-    if result.share_id in shares:
-        yield "share", f"share id {result.share_id} is not unique"
-    shares.update([result.share_id] if result.share_id else [])
+def _check_share(state: ReplayState, step: _Step) -> Iterator[Finding]:
+    share = step.result.share_id
+    if bool(share) != step.shareable:
+        yield "share", f"share id {share!r}, allowed one exactly for devices that are shared"
+    if share in state.share_ids:
+        yield "share", f"share id {share} is not unique"
+    state.share_ids.update([share] if share else [])
+
+
+def _check_fields(case: VerifyCase, step: _Step) -> Iterator[Finding]:
+    result, device, features = step.result, step.device, case.features
     if (result.admin_access or None) != (step.request.admin_access or None):
         yield "fields", "adminAccess differs from the request's"
     if result.tolerations != step.request.tolerations:
         yield "fields", "tolerations differ from the request's"
-    if case.features.device_binding_and_status:
-        expected = (device.binding_conditions, device.binding_failure_conditions)
-        if (result.binding_conditions, result.binding_failure_conditions) != expected:
-            yield "fields", "binding conditions differ from the device's"
+    conditions = (device.binding_conditions, device.binding_failure_conditions)
+    if (result.binding_conditions, result.binding_failure_conditions) != (
+        conditions if features.device_binding_and_status else ((), ())
+    ):
+        yield "fields", "binding conditions differ from the device's"
+    skipped = step.slice.skip_node_operations if features.optional_node_operations else ()
+    if result.skip_node_operations != skipped:
+        yield "fields", "skipNodeOperations differs from the slice's"
 
 
 def _book(case: VerifyCase, state: ReplayState, step: _Step) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ class ReplayState:
     def __init__(self, case: VerifyCase, pools: dict[PoolId, SeenPool]) -> None:
         self.taken: set[DeviceId] = set(case.taken)
         self.shared: set[DeviceId] = set()
+        self.share_ids: set[str] = set()
         self.used_now: set[DeviceId] = set()
         self.capacity: dict[tuple[DeviceId, str], Fraction] = defaultdict(Fraction)
         self._read(case)
@@ -40,6 +41,7 @@ class ReplayState:
                 self.taken.add(result.device_id)
                 continue
             self.shared.add(result.device_id)
+            self.share_ids.add(result.share_id)
             for name, amount in (result.consumed_capacity or {}).items():
                 self.capacity[result.device_id, name] += exact(amount)
 
