@@ -199,6 +199,19 @@ class ConfigError(ClaimsmithError):
     """The surroundings are not as they must be: a folder, a port, a permission, a missing optional package."""
 
 
+class MissingExtraError(ConfigError):
+    """An optional package is not installed.
+
+    Args:
+        package: The package.
+        extra: The extra of claimsmith that brings it.
+    """
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        super().__init__(f"package {package!r} is not installed; install claimsmith[{extra}]")
+        self.package, self.extra = package, extra
+
+
 class KubeconfigError(ConfigError):
     """No way to an API server can be read from a kubeconfig or from the surroundings of a pod.
 

@@ -85,6 +85,11 @@ class Program:
         return f"Program({self.text!r})"
 
     @property
+    def checked(self) -> CheckedExpression:
+        """The expression with its types, for other evaluators; not to be changed."""
+        return self._checked
+
+    @property
     def environment(self) -> CelEnvironment:
         """The environment that the expression was compiled in."""
         return self._checked.environment

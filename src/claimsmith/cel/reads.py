@@ -117,6 +117,8 @@ class _Finder:
         bound = self.path_of(expr.initial) if expr.macro == "bind" else None
         if bound is None:
             self.visit(expr.initial)
+        else:
+            self.visit_keys(expr.initial)
         names = [expr.variable, expr.variable2] if expr.variable2 else [expr.variable]
         for name in names:
             self.variables.setdefault(name, []).append(None)

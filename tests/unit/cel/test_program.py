@@ -61,6 +61,10 @@ def test_an_expression_without_and_is_its_only_clause() -> None:
         ("device.attributes['d'].all(k, k != '')", {DeviceRead("attributes", "d")}),
         ("device.attributes[device.driver].x == 1", {DeviceRead("attributes", None, "x"), DeviceRead("driver")}),
         (
+            "cel.bind(a, device.attributes[device.driver], a.x == 1)",
+            {DeviceRead("attributes", None, "x"), DeviceRead("driver")},
+        ),
+        (
             "device.attributes['d'].list.exists(x, x == device.driver)",
             {DeviceRead("attributes", "d", "list"), DeviceRead("driver")},
         ),
