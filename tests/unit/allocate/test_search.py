@@ -402,6 +402,19 @@ def test_groups_that_dont_meet_keep_devices_apart() -> None:
     assert any("can't be used beside" in text for text in reasons(decision))
 
 
+def test_of_devices_in_use_that_clash_the_first_decides_who_may_join() -> None:
+    counters = slice_(name="counters", slice_count=2, shared_counters=(counter_set("card", {"u": 4}),))
+    parts = slice_(
+        device("a", counters=[consumes("card", {"u": 1}, groups=("x",))]),
+        device("b", counters=[consumes("card", {"u": 1}, groups=("x",))]),
+        device("plain", counters=[consumes("card", {"u": 1})]),
+        name="devices",
+        slice_count=2,
+    )
+
+    assert devices(ask(counters, parts, allocated(claim("held"), "a", "plain"), claim("c"))) == [["b"]]
+
+
 def test_a_driver_without_node_operations_needs_a_node_that_can_do_without() -> None:
     skipping = slice_(A, skip_node_operations=("Prepare",))
 

@@ -31,6 +31,7 @@ class ReplayState:
         self.groups: dict[tuple[PoolId, str], list[frozenset[str]]] = defaultdict(list)
         for pool in pools.values():
             self._count(pool)
+        self._clashing = {place for place, groups in self.groups.items() if _clash(groups)}
 
     def _read(self, case: VerifyCase) -> None:
         results = (r for c in case.allocated if c.allocation is not None for r in c.allocation.results)
@@ -66,10 +67,15 @@ class ReplayState:
         return next(overdrawn, None)
 
     def find_clash(self, pool: PoolId, device: Device) -> str | None:
-        """Return a counter set whose devices have no compatibility group in common."""
+        """Return a counter set whose devices have no compatibility group in common, and had one before."""
         for use in device.consumes_counters:
-            groups = self.groups[pool, use.counter_set]
-            with_groups = [group for group in groups if group]
-            if with_groups and (len(with_groups) < len(groups) or not frozenset.intersection(*with_groups)):
+            place = pool, use.counter_set
+            if place not in self._clashing and _clash(self.groups[place]):
                 return use.counter_set
         return None
+
+
+def _clash(groups: list[frozenset[str]]) -> bool:
+    """Tell whether devices with these groups must not be used together."""
+    with_groups = [group for group in groups if group]
+    return bool(with_groups) and (len(with_groups) < len(groups) or not frozenset.intersection(*with_groups))
