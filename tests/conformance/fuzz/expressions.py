@@ -67,6 +67,7 @@ _ATTRIBUTE_IDS: Final = {
     STRING: ("model",), INT: ("index",), BOOL: ("healthy",), SEMVER: ("version",), list_of(INT): ("peers",),
     list_of(STRING): ("modes",), list_of(BOOL): ("flags",), list_of(SEMVER): ("firmware",),
 }  # fmt: skip
+_LENGTHS: Final = {0: 2, 1: 3, 2: 3, 3: 2, 30: 0.15}
 _FORMATS: Final = ("dns1123Label", "uuid", "labelValue", "uri", "qualifiedName", "date", "byte")
 _DEPTHS: Final = {1: 1.0, 2: 3.0, 3: 4.0, 4: 2.0, 5: 0.7}
 
@@ -179,7 +180,8 @@ class ExpressionMaker:
         if wanted == STRING:
             return self._text("plain")
         if wanted.kind == "list":
-            return f"[{', '.join(self._literal(wanted.params[0]) for _ in range(chance.weigh({0: 2, 1: 3, 2: 3, 3: 2, 30: 0.15})))}]"
+            count = chance.weigh(_LENGTHS)
+            return f"[{', '.join(self._literal(wanted.params[0]) for _ in range(count))}]"
         if wanted.kind == "map":
             key, value = wanted.params
             entries = (f"{self._literal(key)}: {self._literal(value)}" for _ in range(chance.number(0, 2)))

@@ -244,12 +244,10 @@ def _pick_body(problem: Json, chance: Chance) -> Json:
 
 
 def _pick_devices(problem: Json, chance: Chance) -> list[Json]:
-    """Return the devices of some slice, none when there are none; of the first driver if possible, which most claims are about."""
-    slices = [made["spec"] for made in problem["slices"] if made["spec"].get("devices")] or [
-        {"driver": "", "devices": []}
-    ]
+    """Return the devices of some slice, if possible of the first driver, which most claims are about."""
+    slices = [made["spec"] for made in problem["slices"] if made["spec"].get("devices")]
     first = [spec for spec in slices if spec["driver"] == DRIVERS[0]]
-    devices: list[Json] = chance.pick(first or slices)["devices"]
+    devices: list[Json] = chance.pick(first or slices)["devices"] if slices else []
     return devices
 
 
