@@ -24,6 +24,7 @@ from claimsmith.api.kinds import (
     RESOURCE_SLICE,
     WORKLOAD,
     Kind,
+    find_kind_of,
     get_kind_of,
 )
 from claimsmith.api.manifests import Manifest
@@ -123,8 +124,13 @@ def check_manifest(manifest: Manifest, *, strict: bool = True) -> tuple[FieldErr
 
 
 def _gather_issues(manifest: Manifest) -> tuple[SchemaIssue, ...]:
-    kind = get_kind_of(manifest.object, source=manifest.locate())
+    kind = _kind_of(manifest)
     return check_object(dict(manifest.object), kind.wire_type)
+
+
+def _kind_of(manifest: Manifest) -> Kind:
+    """Return the kind; its place is only looked up for the message, since that reads the whole text."""
+    return find_kind_of(manifest.object) or get_kind_of(manifest.object, source=manifest.locate())
 
 
 def drop_unknown(manifest: Manifest) -> Manifest:
@@ -136,7 +142,7 @@ def drop_unknown(manifest: Manifest) -> Manifest:
     Raises:
         InputError: The kind is missing or unknown.
     """
-    kind = get_kind_of(manifest.object, source=manifest.locate())
+    kind = _kind_of(manifest)
     return replace(manifest, object=prune_object(manifest.object, kind.wire_type))
 
 
@@ -151,7 +157,7 @@ def convert_manifest(manifest: Manifest) -> Manifest:
     Raises:
         InputError: The kind is missing or unknown.
     """
-    kind = get_kind_of(manifest.object, source=manifest.locate())
+    kind = _kind_of(manifest)
     return manifest if kind.hub is kind else replace(manifest, object=convert_to_hub(manifest.object, kind))
 
 

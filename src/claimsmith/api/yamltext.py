@@ -14,9 +14,10 @@ import copy
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 import yaml
@@ -37,6 +38,7 @@ from claimsmith.errors import ManifestError
 
 __all__ = ["MAX_ALIASED_VALUES", "Place", "find_place", "read_yaml", "resolve_plain"]
 
+_KNOWN_DOCUMENTS: Final = 4
 MAX_ALIASED_VALUES: Final = 100_000
 """Most values that the aliases of one document may stand for."""
 
@@ -364,8 +366,16 @@ def find_place(text: str, path: str, *, document: int = 1) -> Place | None:
         path: Field path in Kubernetes' form.
         document: Number of the document, from 1.
     """
-    best: Place | None = None
-    best_length = -1
+    places = _find_places(text, document)
+    while path and path not in places:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return places.get(path)
+
+
+@lru_cache(maxsize=_KNOWN_DOCUMENTS)
+def _find_places(text: str, document: int) -> Mapping[str, Place]:
+    """Return all fields of a document by their paths; of twins, and where the text is broken, the first ones."""
+    places: dict[str, Place] = {}
     number = 0
     frames: list[list[Any]] = []  # [path, next index or None in a map, key or _UNSET]
     try:
@@ -379,16 +389,16 @@ def find_place(text: str, path: str, *, document: int = 1) -> Place | None:
                 frames.pop()
             elif kind in (ScalarEvent, MappingStartEvent, SequenceStartEvent, AliasEvent):
                 here = _next_path(frames, event)
-                if here is not None and len(here) > best_length and _is_prefix(here, path):
+                if here is not None:
                     raw = event.value if kind is ScalarEvent and not event.style else ""
-                    best, best_length = Place(line=event.start_mark.line + 1, text=raw), len(here)
+                    places.setdefault(here, Place(line=event.start_mark.line + 1, text=raw))
                 if kind is MappingStartEvent or kind is SequenceStartEvent:
                     frames.append([here or "", 0 if kind is SequenceStartEvent else None, _UNSET])
             elif kind is DocumentEndEvent:
                 break
     except yaml.YAMLError:
-        return best
-    return best
+        pass
+    return places
 
 
 def _next_path(frames: list[list[Any]], event: Any) -> str | None:
@@ -405,8 +415,3 @@ def _next_path(frames: list[list[Any]], event: Any) -> str | None:
     part = render_path((None, frame[2]))
     frame[2] = _UNSET
     return f"{frame[0]}{part}" if part.startswith("[") or not frame[0] else f"{frame[0]}.{part}"
-
-
-def _is_prefix(parent: str, path: str) -> bool:
-    """Tell whether a path is another one or stands above it."""
-    return path.startswith(parent) and (not parent or path[len(parent) :][:1] in ("", ".", "["))

@@ -34,6 +34,14 @@ def test_manifests_become_values_in_their_order() -> None:
     assert isinstance(claim, ResourceClaim)
 
 
+def test_the_text_of_sound_objects_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr("claimsmith.api.manifests.find_place", lambda text, path, *, document: looked.append(path))
+    found = parse_objects(parse_manifests(CLAIM, source="f.yaml"))
+
+    assert (len(found), looked) == (2, [])
+
+
 def test_objects_without_a_namespace_go_to_the_one_that_is_asked_for() -> None:
     _, claim = parse_objects(parse_manifests(CLAIM, source="f.yaml"), namespace="team")
 

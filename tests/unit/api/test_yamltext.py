@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from claimsmith.api import yamltext
 from claimsmith.api.schema import MAX_DEPTH
 from claimsmith.api.yamltext import MAX_ALIASED_VALUES, Place, find_place, read_yaml, resolve_plain
 from claimsmith.errors import ManifestError
+
+parse_events = yamltext._parse_events
 
 
 def load(text: str) -> Any:
@@ -198,6 +202,28 @@ def test_a_field_or_its_nearest_parent_is_found_in_the_text(path: str, place: Pl
 
 def test_a_field_is_found_in_a_later_document() -> None:
     assert find_place("a: 1\n---\nb: 2\n", "b", document=2) == Place(line=3, text="2")
+
+
+def test_many_fields_are_found_by_reading_the_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def count(text: str) -> Iterator[Any]:
+        read.append(text)
+        return parse_events(text)
+
+    text = "items:\n" + "- {name: a}\n" * 50
+    monkeypatch.setattr(yamltext, "_parse_events", count)
+    lines = [place.line for number in range(50) if (place := find_place(text, f"items[{number}].name"))]
+
+    assert (lines, len(read)) == (list(range(2, 52)), 1)
+
+
+def test_of_twin_keys_the_first_is_found() -> None:
+    assert find_place("a: 1\na: 2\n", "a") == Place(line=1, text="1")
+
+
+def test_what_stands_before_broken_text_is_found() -> None:
+    assert find_place("a: 1\nb: [\n", "a") == Place(line=1, text="1")
 
 
 def test_nothing_is_found_in_a_text_that_is_no_yaml() -> None:
