@@ -1,6 +1,6 @@
 # Each target sets up .venv by itself: it needs make and Python >= 3.11 with venv, no more.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix bench fuzz lock static format lint types layers
+.PHONY: help demo test check fix bench fuzz mutation lock static format lint types layers
 MAKEFLAGS += --no-print-directory
 # One interpreter for every target; see scripts/bootstrap.sh.
 export PYTHON
@@ -61,6 +61,10 @@ bench: ## the benchmarks beside their peers; figures go to build/bench/*.json
 fuzz: ## random problems and expressions, ours against the real upstream; needs Go or fetches it
 	@scripts/bootstrap.sh dev
 	@$(BIN)/python -m tests.conformance.fuzz $(ARGS)
+
+mutation: ## break each listed rule, one at a time, in a copy; the tests must notice
+	@scripts/bootstrap.sh dev
+	@$(BIN)/python -m tests.mutation $(ARGS)
 
 lock: ## write the lock files anew
 	scripts/lock.sh

@@ -11,7 +11,7 @@ from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from claimsmith.testing.builders import claim, consumes, counter_set, device, device_id, node, on_nodes, result, slice_
 from tests.unit.allocate.solving import problem
-from tests.unit.allocate.verifying import find_broken, granted
+from tests.unit.allocate.verifying import find_broken, find_texts, granted
 
 A, B = device("a"), device("b")
 
@@ -149,6 +149,12 @@ def test_a_device_that_nobody_publishes_is_no_device(pool: str, name: str) -> No
     asked = problem(slice_(A), claim("c"))
 
     assert find_broken(asked, granted(result(device_id(name, pool=pool)))) == ["device"]
+
+
+def test_the_reason_says_what_is_wrong_with_the_pool() -> None:
+    asked = problem(slice_(A, slice_count=2), claim("c"))
+
+    assert any("pool is incomplete on node node-a" in text for text in find_texts(asked, granted("a")))
 
 
 def test_a_device_for_a_request_that_nobody_made_is_refused() -> None:

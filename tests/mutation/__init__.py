@@ -1,0 +1,1 @@
+"""Rules broken on purpose, one at a time: the tests must notice each."""

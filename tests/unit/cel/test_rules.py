@@ -1,0 +1,90 @@
+"""The rules of the language that selectors depend on hold at their borders, interpreted and compiled."""
+
+from __future__ import annotations
+
+import pytest
+
+from claimsmith.cel import CelDevice, CelEnvironment, compile_expression
+from claimsmith.errors import CelCostError, CelRuntimeError
+from claimsmith.model.features import Features
+
+ALL = CelEnvironment.for_stored_expressions(Features.all())
+A = 'device.attributes["gpu.example.test"]'
+MEMORY = 'device.capacity["gpu.example.test"].memory'
+EVALUATIONS_UNTIL_COMPILED = 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("size(device.driver) + 9223372036854775807 > 0", "integer overflow"),
+        ("size(device.driver) * 9223372036854775807 > 0", "integer overflow"),
+        ("-size(device.driver) - 9223372036854775807 < 0", "integer overflow"),
+        ("uint(size(device.driver)) + 18446744073709551615u > 0u", "unsigned integer overflow"),
+        ("uint(size(device.driver)) - 17u > 0u", "unsigned integer overflow"),
+        ("(-9223372036854775807 - size(device.driver) / 16) % -1 == 0", "integer overflow"),
+        (f"{A}.?missing.value() == 0", r"optional\.none\(\) dereference"),
+        (f"dyn({MEMORY}) == 1", "no such overload"),
+        (f"{A}.numa[-1] == 1", "index out of bounds"),
+        (f"{A}.numa[2] == 1", "index out of bounds"),
+    ],
+)
+def test_an_operation_that_has_no_result_fails(gpu: CelDevice, text: str, message: str) -> None:
+    program = compile_expression(text, environment=ALL)
+
+    for _ in range(EVALUATIONS_UNTIL_COMPILED):
+        with pytest.raises(CelRuntimeError, match=message):
+            program.evaluate(gpu)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (f"({A}.cores - 11) / 2 == -3", True),
+        (f"({A}.cores - 11) % 2 == -1", True),
+        (f"{A}.cores / -3 == -1", True),
+        (f'semver("10.0.0-rc.1").isLessThan({A}.cc)', True),
+        (f'{A}.cc.isGreaterThan(semver("10.0.0-rc.1"))', True),
+        (f'semver("10.0.0-rc.2").isLessThan(semver("10.0.0-rc.10")) && {A}.ecc', True),
+        (f'{A}.cc == semver("10.0.0+build")', True),
+        (f'{MEMORY} == quantity("40960Mi")', True),
+        (f'{MEMORY} == quantity("40G")', False),
+        (f"dyn({A}.ecc) == dyn(1)", False),
+        (f"dyn({A}.ecc) == dyn(true)", True),
+        (f'optional.ofNonZeroValue({A}.model == "").hasValue()', False),
+        (f"optional.ofNonZeroValue({A}.cores - 4).orValue(7) == 7", True),
+        (f"optional.ofNonZeroValue({A}.cores).orValue(7) == 4", True),
+    ],
+)
+def test_a_rule_of_values_holds(gpu: CelDevice, text: str, verdict: bool) -> None:
+    program = compile_expression(text, environment=ALL)
+
+    assert [program.evaluate(gpu) for _ in range(EVALUATIONS_UNTIL_COMPILED)] == [verdict] * EVALUATIONS_UNTIL_COMPILED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'device.attributes["absent.example.test"].size() == 0',
+        'cel.bind(a, device.attributes, a["absent.example.test"].size() == 0)',
+        '!("absent.example.test" in device.attributes)',
+        'cel.bind(a, device.attributes, !("absent.example.test" in a))',
+        '!has(device.attributes["absent.example.test"].model)',
+    ],
+)
+def test_an_unknown_domain_reads_as_empty_yet_is_not_there(gpu: CelDevice, text: str) -> None:
+    program = compile_expression(text, environment=ALL)
+
+    assert all(program.evaluate(gpu) for _ in range(EVALUATIONS_UNTIL_COMPILED))
+
+
+def test_an_expression_that_may_cost_too_much_is_stopped_every_time(bare: CelDevice) -> None:
+    text = "true"
+    for name in "abcdef":
+        text = f"[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all({name}, {text})"
+    program = compile_expression(text)
+    for _ in range(2 * EVALUATIONS_UNTIL_COMPILED):
+        program._warm_up(bare)
+
+    with pytest.raises(CelCostError):
+        program.evaluate(bare)
