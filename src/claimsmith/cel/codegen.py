@@ -414,7 +414,8 @@ class _Emitter:
             kinds = {type(value) for value in values}
             if len(values) == len(container.elements) and kinds in ({str}, {int}):
                 return self.emit_membership(element, values, next(iter(kinds)))
-        return f"IN({self.emit(element)}, {self.emit(container)})"
+        contains = "IN_LIST" if isinstance(container, ListExpr) else "IN"
+        return f"{contains}({self.emit(element)}, {self.emit(container)})"
 
     def emit_membership(self, element: Expr, values: list[Value], python_type: type) -> str:
         """`x in [constants]` of one type; other numbers are compared by value."""

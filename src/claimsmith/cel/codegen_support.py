@@ -12,6 +12,7 @@ from claimsmith.cel.lib_regex import compile_pattern
 from claimsmith.cel.operators import contains, is_equal
 from claimsmith.cel.values import (
     NONE,
+    UNHASHABLE_TYPES,
     DomainMap,
     MutableMap,
     Optional,
@@ -78,6 +79,13 @@ def _has(target: Value, key: Value) -> bool:
     return _get_optional(target, key).present
 
 
+def _contains_in_list(element: Value, container: Value) -> bool:
+    """`element in [a, b]`, but for elements at which the interpreter stops if the list is constant."""
+    if type(element) in UNHASHABLE_TYPES:
+        raise CelAbort("left to the interpreter")
+    return contains(element, container)
+
+
 def _as_domain_map(value: dict[str, Any]) -> DomainMap:
     return DomainMap(value)
 
@@ -103,8 +111,8 @@ def make_matcher(pattern: str) -> Callable[[Value], bool]:
 HELPERS: Final[dict[str, Any]] = {
     "FALLBACK": FALLBACK, "FAIL": _NarrowError, "ABORT": CelAbort, "EMPTY": {}, "MISSING": object(), "NONE": NONE,
     "ITER": _iterate, "PAIRS": _iterate_pairs, "GET": _get, "OPT": _get_optional, "HAS": _has, "EQ": equals,
-    "SAME": is_equal, "IN": contains, "MEMBER": is_member, "DOMAINS": _as_domain_map, "UNWRAP": _unwrap,
-    "OPTIONAL": Optional, "KEY": to_key, "MAP": MutableMap, "PLAIN": dict, "type": type, "str": str, "int": int,
-    "bool": bool, "float": float, "bytes": bytes, "Exception": Exception,
+    "SAME": is_equal, "IN": contains, "IN_LIST": _contains_in_list, "MEMBER": is_member,
+    "DOMAINS": _as_domain_map, "UNWRAP": _unwrap, "OPTIONAL": Optional, "KEY": to_key, "MAP": MutableMap,
+    "PLAIN": dict, "type": type, "str": str, "int": int, "bool": bool, "float": float, "bytes": bytes, "Exception": Exception,
 }  # fmt: skip
 """Names that compiled functions use, with what they stand for."""

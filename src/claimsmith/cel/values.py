@@ -210,7 +210,8 @@ def find_entry(a_map: Mapping[Value, Value], key: Value) -> tuple[Value, bool]:
     return ({}, True) if type(a_map) is DomainMap else (None, False)
 
 
-_UNHASHABLE_TYPES: Final = frozenset({Semver, NamedFormat, bytes})
+UNHASHABLE_TYPES: Final = frozenset({Semver, NamedFormat, bytes})
+"""Types of values that upstream can't look up among constants."""
 
 
 def is_member(value: Value, keys: frozenset[Value]) -> bool:
@@ -222,7 +223,7 @@ def is_member(value: Value, keys: frozenset[Value]) -> bool:
     Source: evalSetMembership in interpreter/interpretable.go.
     """
     kind = type(value)
-    if kind in _UNHASHABLE_TYPES:
+    if kind in UNHASHABLE_TYPES:
         raise CelAbort(f"a value of type {type_name(value)} can't be looked up in a list of constants")
     return kind in _KEY_TYPES and to_key(value) in keys
 

@@ -154,3 +154,12 @@ def test_no_text_of_an_expression_becomes_code(gpu: CelDevice) -> None:
     program = compile_expression(text)
 
     assert all(program.evaluate(gpu) for _ in range(10))
+
+
+@pytest.mark.parametrize("constants", ["[2.0]", "[true]", "['a']", "[1, 2]"])
+def test_a_version_among_constants_fails_also_once_the_program_is_compiled(gpu: CelDevice, constants: str) -> None:
+    program = compile_expression(f"{A}.cc in {constants} || true")
+
+    for _ in range(20):
+        with pytest.raises(CelRuntimeError, match="can't be looked up"):
+            program.evaluate(gpu)

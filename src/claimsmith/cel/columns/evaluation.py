@@ -24,8 +24,8 @@ Rows = NDArray[np.intp]
 Outcomes = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
-_FEW: Final = 256
-"""Up to so many combinations, to run them costs less than to divide the expression."""
+UNDIVIDED: Final = 256
+"""Up to so many possible combinations, to run them costs less than to divide the expression."""
 
 _LARGEST_TABLE: Final = 1 << 16
 """Up to so many possible combinations, or the devices if they are more, they are found by a table."""
@@ -69,12 +69,16 @@ class ColumnVerdicts:
         raise ValueError(f"row {row}: found the verdict {bool(self.true[row])}, allowed rows of `error`")
 
 
-def evaluate_columns(program: Program, columns: DeviceColumns) -> ColumnVerdicts:
+def evaluate_columns(program: Program, columns: DeviceColumns, *, undivided: int = UNDIVIDED) -> ColumnVerdicts:
     """Return the verdicts of a program on all devices, equal to those of Program.evaluate on each.
 
     An evaluation that fails raises nothing here: its row is in `error`.
+
+    Args:
+        undivided: An expression with more possible combinations of values than this is divided at &&, ||, ! and ?:,
+            which changes the time it takes and no verdict.
     """
-    run = _Run(parts=find_parts(program), columns=columns, devices=columns.lend())
+    run = _Run(parts=find_parts(program), columns=columns, devices=columns.lend(), undivided=undivided)
     outcomes = run.find_outcomes()
     flags = [outcomes == outcome for outcome in (TRUE, FALSE, ERROR)]
     for array in flags:
@@ -90,6 +94,7 @@ class _Run:
     parts: Parts
     columns: DeviceColumns
     devices: Sequence[CelDevice]
+    undivided: int
 
     def find_outcomes(self) -> Outcomes:
         """Return the outcome on each device, none of them UNSURE."""
@@ -111,7 +116,7 @@ class _Run:
     def find(self, expr: Expr, rows: Rows) -> Outcomes:
         """Return the outcomes of a node that must be a bool on some rows."""
         part = self.parts.get(expr)
-        if not len(rows) or self.count_possible(part.reads) <= _FEW:
+        if not len(rows) or self.count_possible(part.reads) <= self.undivided:
             return self.run_combinations(rows, part.reads, part.run)
         divide = _DIVISIONS.get(expr.function) if isinstance(expr, Call) else None
         if divide is not None and isinstance(expr, Call):
