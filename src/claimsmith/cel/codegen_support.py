@@ -113,6 +113,7 @@ HELPERS: Final[dict[str, Any]] = {
     "ITER": _iterate, "PAIRS": _iterate_pairs, "GET": _get, "OPT": _get_optional, "HAS": _has, "EQ": equals,
     "SAME": is_equal, "IN": contains, "IN_LIST": _contains_in_list, "MEMBER": is_member,
     "DOMAINS": _as_domain_map, "UNWRAP": _unwrap, "OPTIONAL": Optional, "KEY": to_key, "MAP": MutableMap,
-    "PLAIN": dict, "type": type, "str": str, "int": int, "bool": bool, "float": float, "bytes": bytes, "Exception": Exception,
+    "PLAIN": dict, "type": type, "str": str, "int": int, "bool": bool, "float": float, "bytes": bytes,
+    "Exception": Exception,
 }  # fmt: skip
 """Names that compiled functions use, with what they stand for."""

@@ -97,16 +97,12 @@ def _finder(read: DeviceRead) -> Callable[[CelDevice], Value]:
         return lambda device: device.allow_multiple_allocations
     if field == "device":
         return lambda device: device.as_value()
-    if field == "attributes":
-        return _map_finder(lambda device: device.attributes, domain, key)
-    return _map_finder(lambda device: device.capacity, domain, key)
-
-
-def _map_finder(
-    find_map: Callable[[CelDevice], dict[str, dict[str, Value]]], domain: str | None, key: str | None
-) -> Callable[[CelDevice], Value]:
     if domain is None:
-        return find_map
+        return lambda device: getattr(device, field)
+    if field == "attributes":
+        if key is None:
+            return lambda device: device.attributes.get(domain, MISSING)
+        return lambda device: device.attributes.get(domain, _EMPTY).get(key, MISSING)
     if key is None:
-        return lambda device: find_map(device).get(domain, MISSING)
-    return lambda device: find_map(device).get(domain, _EMPTY).get(key, MISSING)
+        return lambda device: device.capacity.get(domain, MISSING)
+    return lambda device: device.capacity.get(domain, {}).get(key, MISSING)

@@ -54,7 +54,7 @@ def _map_key(value: Any) -> object:
 
 
 def _quantity_key(value: Any) -> object:
-    return (type(value), value.nanos, value.format, value.text, value.exponent, value.is_wide)
+    return (type(value), value.nanos, value.format.name, value.text, value.exponent, value.is_wide)
 
 
 _KEYS: Final[dict[type, Callable[[Any], object]]] = {
@@ -87,12 +87,14 @@ class Column:
         find: Gives the value on a device, MISSING if it is not there.
     """
 
-    __slots__ = ("_codes", "_count", "_find", "_known", "_orders", "values")
+    __slots__ = ("_by_identity", "_codes", "_count", "_find", "_known", "_orders", "values")
 
     def __init__(self, find: Callable[[Any], Value]) -> None:
         self.values: list[Value] = [MISSING]
         self._find = find
         self._known: dict[object, int] = {}
+        # Of the objects in `values` alone: they live as long as the column, so that no other gets their identity.
+        self._by_identity: dict[int, int] = {id(MISSING): ABSENT}
         self._codes: Codes = np.zeros(64, dtype=np.intp)
         self._count = 0
         self._orders: dict[type, _Order] = {}
@@ -107,7 +109,9 @@ class Column:
 
     def extend(self, devices: Iterable[Any]) -> None:
         """Append devices."""
-        more = np.fromiter(map(self._encode, devices), dtype=np.intp)
+        find, known, encode = self._find, self._by_identity.get, self._encode
+        found = ((value, known(id(value))) for value in map(find, devices))
+        more = np.fromiter((encode(value) if code is None else code for value, code in found), dtype=np.intp)
         needed = self._count + len(more)
         if needed > len(self._codes):
             grown = np.zeros(max(needed, 2 * len(self._codes)), dtype=np.intp)
@@ -118,7 +122,7 @@ class Column:
 
     def replace(self, row: int, device: Any) -> None:
         """Put another device into a row."""
-        self._codes[row] = self._encode(device)
+        self._codes[row] = self._encode(self._find(device))
 
     def compare(self, kind: type, constant: Any) -> Signs:
         """Return how each value relates to a constant.
@@ -132,14 +136,15 @@ class Column:
             order = self._orders[kind] = _Order(kind, self.values)
         return order.compare(constant)
 
-    def _encode(self, device: Any) -> int:
-        value = self._find(device)
-        if value is MISSING:
-            return ABSENT
+    def _encode(self, value: Value) -> int:
+        """Return the code of a value, a new one if it has none."""
+        known = self._by_identity.get(id(value))
+        if known is not None:
+            return known
         key = value if type(value) is str else encoding_key(value)
         code = self._known.get(key)
         if code is None:
-            code = self._known[key] = len(self.values)
+            code = self._known[key] = self._by_identity[id(value)] = len(self.values)
             self.values.append(value)
         return code
 
