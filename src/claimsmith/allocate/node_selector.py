@@ -11,6 +11,7 @@ from typing import Final
 
 from claimsmith.model.node import Node
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from claimsmith.validate.names import check_label_key, check_label_value
 
 __all__ = ["NAME_ANCHOR", "NAME_FIELD", "Anchor", "find_anchors", "find_selector_error", "matches_node"]
 
@@ -36,7 +37,7 @@ def find_selector_error(selector: NodeSelector) -> str | None:
     """Return what is wrong with a selector; None when it can be used."""
     for term in selector.terms:
         for requirement in term.match_expressions:
-            if error := _find_label_error(requirement):
+            if error := _find_label_error(requirement) or _find_name_error(requirement):
                 return error
         for requirement in term.match_fields:
             if requirement.operator not in ("In", "NotIn"):
@@ -81,6 +82,17 @@ def _find_label_error(requirement: NodeSelectorRequirement) -> str | None:
     if requirement.values and _find_integer(requirement.values[0]) is None:
         return f"{what}: value {requirement.values[0]!r}, allowed an integer"
     return None
+
+
+def _find_name_error(requirement: NodeSelectorRequirement) -> str | None:
+    """Return what is wrong with the key or a value as such; a number with a sign is no label value."""
+    issues = [*check_label_key(requirement.key, "key")]
+    issues += [issue for value in requirement.values for issue in check_label_value(value, "values")]
+    if not issues:
+        return None
+    return (
+        f"label {requirement.key!r} with {requirement.operator}: found {issues[0].value!r}, allowed {issues[0].detail}"
+    )
 
 
 def _term_matches(term: NodeSelectorTerm, node: Node) -> bool:

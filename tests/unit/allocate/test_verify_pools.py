@@ -144,6 +144,13 @@ def test_a_pool_that_contradicts_itself_gives_no_devices(third: ResourceSlice) -
     assert find_broken(problem(COUNTERS, PLAIN, third, claim("c")), granted("a")) == ["device"]
 
 
+def test_counters_make_a_pool_invalid_only_with_their_gate() -> None:
+    asked = problem(slice_(A, device("b", counters=[consumes("nil", {"u": 1})])), claim("c"))
+
+    assert find_broken(asked, granted("a")) == ["device"]
+    assert find_broken(replace(asked, features=Features(partitionable_devices=False)), granted("a")) == []
+
+
 @pytest.mark.parametrize(("pool", "name"), [("node-a", "z"), ("other", "a")], ids=["unknown-device", "unknown-pool"])
 def test_a_device_that_nobody_publishes_is_no_device(pool: str, name: str) -> None:
     asked = problem(slice_(A), claim("c"))

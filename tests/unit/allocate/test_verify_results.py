@@ -202,12 +202,14 @@ def test_thousandths_count_only_with_their_gate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "asked"), [(RANGE, 9), (VALUES, 5), (capacity(10), 11)], ids=["maximum", "values", "all"]
+    ("room", "asked", "takes"),
+    [(RANGE, 9, 10), (VALUES, 5, 5), (capacity(10), 11, 11)],
+    ids=["maximum", "values", "all"],
 )
-def test_an_amount_that_the_device_does_not_give_is_refused(room: Capacity, asked: Amount) -> None:
+def test_an_amount_that_the_device_does_not_give_is_refused(room: Capacity, asked: Amount, takes: Amount) -> None:
     case = problem(nic(room), claim("c", request("r", capacity={"m": asked})))
 
-    assert find_broken(case, granted(share(asked))) == ["capacity"]
+    assert find_broken(case, granted(share(takes))) == ["capacity"]
 
 
 def test_a_capacity_that_the_device_lacks_is_refused() -> None:
@@ -287,9 +289,12 @@ def test_an_administrator_takes_counters_too() -> None:
 
 
 def test_counters_need_their_gate() -> None:
-    asked = problem(slice_(part("a", 1)), claim("c"), features=Features.none())
+    asked = problem(*card(3, part("a", 2), device("plain")), claim("c"))
+    off = replace(asked, features=Features(partitionable_devices=False))
 
-    assert "device" in find_broken(asked, granted("a"))
+    assert find_broken(asked, granted("a")) == []
+    assert find_broken(off, granted("a")) == ["counter"]
+    assert find_broken(off, granted("plain")) == []
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,11 @@ def find_pools(case: VerifyCase) -> dict[PoolId, SeenPool]:
             slice_reaches(item, case.node) or (is_stable(case.features) and item.shared_counters)
         ):
             grouped[item.pool_id].append(item)
-    pools = (_see_pool(id, near, [s for s in known if s.pool_id == id]) for id, near in grouped.items())
+    partitions = case.features.partitionable_devices
+    pools = (
+        _see_pool(id, near, [s for s in known if s.pool_id == id], partitions=partitions)
+        for id, near in grouped.items()
+    )
     return {pool.id: pool for pool in pools if pool is not None}
 
 
@@ -58,7 +62,9 @@ def _is_known(slice: ResourceSlice, features: Features) -> bool:
     return features.compatibility_groups or not grouped
 
 
-def _see_pool(id: PoolId, near: list[ResourceSlice], known: list[ResourceSlice]) -> SeenPool | None:
+def _see_pool(
+    id: PoolId, near: list[ResourceSlice], known: list[ResourceSlice], *, partitions: bool
+) -> SeenPool | None:
     generation = max(item.generation for item in near)
     near = [item for item in near if item.generation == generation]
     current = [item for item in known if item.generation == generation]
@@ -68,30 +74,33 @@ def _see_pool(id: PoolId, near: list[ResourceSlice], known: list[ResourceSlice])
             return None
         if len(current) != expected:
             return SeenPool(id=id, state="incomplete", devices={}, everywhere={}, counters={})
-    return _build_pool(id, near, current)
+    return _build_pool(id, near, current, partitions=partitions)
 
 
-def _build_pool(id: PoolId, near: list[ResourceSlice], current: list[ResourceSlice]) -> SeenPool:
+def _build_pool(id: PoolId, near: list[ResourceSlice], current: list[ResourceSlice], *, partitions: bool) -> SeenPool:
     counters: dict[CounterId, Quantity] = {}
-    valid = True
-    sets_seen: set[str] = set()
     for shared in (shared for item in current for shared in item.shared_counters):
-        valid = valid and shared.name not in sets_seen
-        sets_seen.add(shared.name)
         counters.update({CounterId(shared.name, name): value for name, value in shared.counters.items()})
+    valid = not partitions or _has_sound_counters(current, counters)
     devices: dict[str, tuple[ResourceSlice, Device]] = {}
     for home, device in ((item, device) for item in near for device in item.devices):
         valid = valid and device.name not in devices
         devices[device.name] = (home, device)
-    everywhere = {device.name: device for item in current for device in item.devices}
-    uses = (use for item in current for device in item.devices for use in device.consumes_counters)
-    valid = valid and all(CounterId(use.counter_set, name) in counters for use in uses for name in use.counters)
-    sets_used = {use.counter_set for item in current for device in item.devices for use in device.consumes_counters}
-    valid = valid and sets_used <= sets_seen
     return SeenPool(
         id=id,
         state="usable" if valid else "invalid",
         devices=devices if valid else {},
-        everywhere=everywhere,
+        everywhere={device.name: device for item in current for device in item.devices},
         counters=counters,
     )
+
+
+def _has_sound_counters(current: list[ResourceSlice], counters: Mapping[CounterId, Quantity]) -> bool:
+    """Tell whether each counter set is declared once, and whatever devices consume is declared."""
+    sets = [shared.name for item in current for shared in item.shared_counters]
+    uses = [use for item in current for device in item.devices for use in device.consumes_counters]
+    if len(set(sets)) != len(sets):
+        return False
+    if not {use.counter_set for use in uses} <= set(sets):
+        return False
+    return all(CounterId(use.counter_set, name) in counters for use in uses for name in use.counters)
