@@ -8,7 +8,7 @@ from tests.conformance.fuzz.cluster import DRIVERS
 from tests.conformance.fuzz.devices import TAINT_KEYS
 from tests.conformance.fuzz.expressions import ExpressionMaker
 from tests.conformance.fuzz.themes import Themes
-from tests.conformance.fuzz.words import Chance
+from tests.conformance.fuzz.words import ODD_AMOUNTS, Chance
 
 __all__ = ["draw_claim", "draw_classes", "draw_constraint", "draw_holder", "draw_selector", "list_bodies"]
 
@@ -96,6 +96,8 @@ def draw_holder(problem: Json, number: int, chance: Chance, themes: Themes) -> J
             consumed = {key: chance.pick(amounts.get(key, ("1G",))) for key in device.get("capacity", {})}
             if consumed and chance.happens(0.9):
                 result["consumedCapacity"] = consumed
+            if "odd" in themes and consumed and chance.happens(0.3):
+                consumed[chance.pick(sorted(consumed))] = chance.pick(ODD_AMOUNTS)
         if "admin" in themes and chance.happens(0.3):
             result["adminAccess"] = True
         results.append(result)
@@ -177,7 +179,10 @@ def _draw_body(chance: Chance, themes: Themes) -> Json:
             "cores": chance.pick(("1", "2", "750m", "300m")),
         }
         asked = chance.some(sorted(amounts), 0.6) + (["missing"] if chance.happens(0.03) else [])
-        body["capacity"] = {"requests": {key: amounts.get(key, "1") for key in asked}}
+        requests = {key: amounts.get(key, "1") for key in asked}
+        if "odd" in themes and requests and chance.happens(0.5):
+            requests[chance.pick(asked)] = chance.pick(ODD_AMOUNTS)
+        body["capacity"] = {"requests": requests}
     return body
 
 

@@ -136,6 +136,19 @@ def _publish(pool: _Pool, sets: list[Json], devices: list[Json]) -> None:
         )
     for made in pool.slices:
         made["spec"]["pool"]["resourceSliceCount"] = len(pool.slices)
+        if "odd" in pool.themes and chance.happens(0.15):
+            _make_selection_odd(made["spec"], chance)
+
+
+def _make_selection_odd(spec: Json, chance: Chance) -> None:
+    """Let a slice name its nodes in a way that can't be read, or that no allocation can repeat."""
+    wrong = {"key": "rank", "operator": "Gt", "values": [chance.pick(("x", "1.5", "0", "-1", "+0", "01"))]}
+    terms = [{"matchExpressions": [chance.pick((wrong, {"key": "zone", "operator": "In", "values": ["a"]}))]}]
+    if chance.happens(0.3):
+        terms.append(chance.pick(({}, {"matchExpressions": [{"key": "zone", "operator": "Exists"}]})))
+    for key in ("nodeName", "allNodes", "perDeviceNodeSelection"):
+        spec.pop(key, None)
+    spec["nodeSelector"] = {"nodeSelectorTerms": terms}
 
 
 def _split(items: list[Json], chance: Chance) -> Iterator[list[Json]]:

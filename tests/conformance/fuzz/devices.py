@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.conformance.fuzz.themes import Themes
-from tests.conformance.fuzz.words import Chance
+from tests.conformance.fuzz.words import ODD_AMOUNTS, Chance
 
 __all__ = ["TAINT_KEYS", "draw_taint", "dress_device"]
 
@@ -73,7 +73,22 @@ def _draw_capacity(chance: Chance, themes: Themes, *, shared: bool) -> Json:
             capacity["cores"]["requestPolicy"] = _draw_core_policy(cores, chance, themes)
     if chance.happens(0.1):
         capacity["other.example/bandwidth"] = {"value": chance.pick(("100G", "25G"))}
+    if "odd" in themes and capacity and chance.happens(0.6):
+        _make_odd(capacity, chance)
     return capacity
+
+
+def _make_odd(capacity: Json, chance: Chance) -> None:
+    """Put odd amounts in some places of a capacity."""
+    entry = capacity[chance.pick(sorted(capacity))]
+    policy = entry.get("requestPolicy", {})
+    bounds = policy.get("validRange", {})
+    places = [
+        (entry, "value"),
+        *((part, key) for part in (policy, bounds) for key in part if isinstance(part[key], str)),
+    ]
+    for part, key in chance.sample(places, chance.weigh({1: 3, 2: 1})):
+        part[key] = chance.pick(ODD_AMOUNTS)
 
 
 def _draw_memory_policy(gib: int, chance: Chance) -> Json:

@@ -24,7 +24,7 @@ _KEPT: Final = frozenset(
         "name", "apiVersion", "kind", "features", "driver", "expression", "metadata", "pool", "resourceSliceCount",
         "slices", "nodes", "classes", "claims", "allocatedClaims", "spec", "requests",
         "count", "allocationMode", "deviceClassName", "operator", "opaque", "shareID", "status", "allocation",
-        "results", "default",
+        "results", "default", "key",
     }
 )  # fmt: skip
 """Fields without which a question is another one, or none."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-__all__ = ["LITERALS", "STRINGS", "Chance", "draw_device"]
+__all__ = ["LITERALS", "ODD_AMOUNTS", "STRINGS", "Chance", "draw_device"]
 
 Item = TypeVar("Item")
 
@@ -59,6 +59,12 @@ LITERALS: Final[Mapping[str, tuple[str, ...]]] = {
     "null_type": ("null",),
 }
 """Source texts of constants, by type."""
+
+ODD_AMOUNTS: Final = (
+    "0", "1n", "1500u", "0.5", "1e3", "1E3", "100m", "999m", "8Ei", "9223372036854775807", "9223372036854775808", "12E",
+    "3", "-1", "1.5Gi", "1024Mi",
+)  # fmt: skip
+"""Amounts at the borders of what upstream can compute with, or written in another way."""
 
 _ATTRIBUTES: Final[Mapping[str, tuple[dict[str, Any], ...]]] = {
     "model": ({"string": "A100"}, {"string": "H100"}, {"string": ""}, {"string": "gpu/ä"}),
