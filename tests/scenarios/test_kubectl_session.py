@@ -170,6 +170,27 @@ async def test_apply_of_kinds_that_kubectl_does_not_know(kubectl: Kubectl) -> No
     assert name == "example.com/gpu"
 
 
+async def test_a_list_as_get_prints_it_is_applied(kubectl: Kubectl) -> None:
+    await kubectl("create", "-f", "-", text="\n---\n".join((POD, CLAIM, CLASS, SLICE)))
+    listed = await kubectl("get", "pods,resourceclaims,deviceclasses,resourceslices", "-o", "yaml")
+
+    assert "kind: List" in listed
+    assert (await kubectl("apply", "-f", "-", text=listed)).count(" configured") == 4
+
+
+async def test_a_wrong_field_in_a_list_is_named(kubectl: Kubectl) -> None:
+    item = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {"bogus": 1}}
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [item]})
+
+    assert "bogus" in await kubectl.fails("create", "-f", "-", text=text)
+
+
+async def test_a_kind_that_is_not_served_is_unknown(kubectl: Kubectl) -> None:
+    text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+
+    assert 'no matches for kind "Deployment"' in await kubectl.fails("apply", "-f", "-", text=text)
+
+
 @pytest.mark.parametrize("manifest", [POD, CLAIM, CLASS, SLICE, NODE], ids=["pod", "claim", "class", "slice", "node"])
 async def test_server_side_apply_of_every_kind(kubectl: Kubectl, manifest: str) -> None:
     first = await kubectl("apply", "--server-side", "-f", "-", text=manifest)

@@ -120,9 +120,12 @@ async def test_schemas_say_how_lists_are_merged(api: Api) -> None:
     assert ports["x-kubernetes-patch-merge-key"] == "containerPort"
 
 
-async def test_openapi_version_two_is_given_as_json_alone(api: Api) -> None:
-    good = await api.get("/openapi/v2")
-    bad = await api.get("/openapi/v2", accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+async def test_openapi_version_two_is_given_as_json_and_as_protobuf(api: Api) -> None:
+    form = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    json = await api.get("/openapi/v2")
+    protobuf = await api.get("/openapi/v2", accept=form)
+    other = await api.get("/openapi/v2", accept="text/html")
 
-    assert "io.k8s.api.core.v1.Pod" in good.json["definitions"]
-    assert bad.status == 406
+    assert "io.k8s.api.core.v1.Pod" in json.json["definitions"]
+    assert protobuf.body.startswith(b"\x0a\x032.0")
+    assert other.status == 406

@@ -12,6 +12,7 @@ from typing import Any, Final
 from claimsmith.api.kinds import iter_group_versions
 from claimsmith.embedded.api.discovery import SERVER_VERSION
 from claimsmith.embedded.api.http import JSON_TYPE, Answer, json_answer
+from claimsmith.embedded.api.openapi_protobuf import OPENAPI_PROTOBUF_TYPE, encode_document, takes_protobuf
 from claimsmith.embedded.api.openapi_schemas import build_schemas
 from claimsmith.embedded.api.served import SERVED, ServedKind
 from claimsmith.embedded.store_records import encode_json
@@ -54,7 +55,7 @@ def find_openapi(path: str, accept: str) -> Answer | None:
         accept: The `Accept` header.
 
     Raises:
-        RequestError: 406, the client takes version 2 as protobuf only.
+        RequestError: 406, the client takes version 2 neither as JSON nor as protobuf.
     """
     if path.rstrip("/") == "/openapi/v3":
         return json_answer(_index())
@@ -62,10 +63,18 @@ def find_openapi(path: str, accept: str) -> Answer | None:
         found = _documents().get(path.removeprefix("/openapi/v3/").rstrip("/"))
         return None if found is None else Answer(body=found, headers={"Vary": "Accept"})
     if path.rstrip("/") == "/openapi/v2":
-        if "json" not in accept and "*/*" not in accept and accept:
-            raise RequestError(406, "NotAcceptable", "only the following media types are accepted: application/json")
-        return Answer(body=_document_v2())
+        return _answer_v2(accept)
     return None
+
+
+def _answer_v2(accept: str) -> Answer:
+    headers = {"Vary": "Accept"}
+    if takes_protobuf(accept):
+        return Answer(body=_document_v2_protobuf(), content_type=OPENAPI_PROTOBUF_TYPE, headers=headers)
+    if "json" not in accept and "*/*" not in accept and accept:
+        allowed = f"application/json, {OPENAPI_PROTOBUF_TYPE}"
+        raise RequestError(406, "NotAcceptable", f"only the following media types are accepted: {allowed}")
+    return Answer(body=encode_json(_document_v2()), headers=headers)
 
 
 def _index() -> dict[str, Any]:
@@ -97,9 +106,14 @@ def _documents() -> dict[str, bytes]:
 
 
 @lru_cache(maxsize=1)
-def _document_v2() -> bytes:
+def _document_v2() -> dict[str, Any]:
     definitions = build_schemas(SERVED, prefix=_V2_PREFIX)
-    return encode_json({"swagger": "2.0", "info": _info(), "paths": {}, "definitions": definitions})
+    return {"swagger": "2.0", "info": _info(), "paths": {}, "definitions": definitions}
+
+
+@lru_cache(maxsize=1)
+def _document_v2_protobuf() -> bytes:
+    return encode_document(_document_v2())
 
 
 def _info() -> dict[str, str]:
