@@ -65,6 +65,7 @@ def test_a_mutant_changes_the_one_place() -> None:
         (1, "FAILED t.py::test_x[a] - AssertionError", Verdict.CAUGHT),
         (1, "FAILED t.py::test_x", Verdict.CAUGHT),
         (1, "FAILED t.py::test_xy - AssertionError", Verdict.SURVIVED),
+        (1, "FAILED t.py::test_x - NameError: name 'y' is not defined", Verdict.BROKEN),
         (2, "ERROR t.py", Verdict.BROKEN),
         (4, "", Verdict.BROKEN),
     ],

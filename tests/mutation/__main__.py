@@ -95,11 +95,17 @@ def _try_one(copy: Path, mutant: Mutant) -> tuple[Verdict, tuple[str, ...]]:
 
 
 def _run(copy: Path, command: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str] | None:
-    """Run a command in the copy; None when it takes too long."""
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    """Run a command in the copy, with lines wide enough for whole reports; None when it takes too long."""
+    settings = {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "1000"}
     try:
         return subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+            command,
+            cwd=copy,
+            env={**os.environ, **settings},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return None

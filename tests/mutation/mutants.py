@@ -19,6 +19,8 @@ LISTS: Final = ("search", "verify", "cel")
 
 _FAILED: Final = 1
 """Exit status of pytest when tests have failed; other numbers but 0 say that they could not be run."""
+_CRASH: Final = re.compile(r" - (?:Attribute|Import|Name|Syntax|Type|UnboundLocal)Error\b")
+"""A failure by which a test notices no broken rule, only broken code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,8 @@ def _is_test(root: Path, name: str) -> bool:
 def judge(mutant: Mutant, status: int, output: str) -> tuple[Verdict, tuple[str, ...]]:
     """Return what pytest's answer says of a mutant, and the named tests that have not noticed it.
 
+    A mutant that makes the code crash breaks no rule: it is broken itself.
+
     Args:
         status: Exit status of pytest.
         output: What it wrote with `-rf`: a line `FAILED name - why` for each failed test.
@@ -122,6 +126,8 @@ def judge(mutant: Mutant, status: int, output: str) -> tuple[Verdict, tuple[str,
     if status not in (0, _FAILED):
         return Verdict.BROKEN, mutant.tests
     failed = [line.removeprefix("FAILED ") for line in output.splitlines() if line.startswith("FAILED ")]
+    if any(_CRASH.search(line) for line in failed):
+        return Verdict.BROKEN, mutant.tests
     blind = tuple(name for name in mutant.tests if not any(_is_of(line, name) for line in failed))
     return (Verdict.SURVIVED if blind else Verdict.CAUGHT), blind
 

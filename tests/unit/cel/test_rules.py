@@ -48,6 +48,7 @@ def test_an_operation_that_has_no_result_fails(gpu: CelDevice, text: str, messag
         (f'semver("10.0.0-rc.2").isLessThan(semver("10.0.0-rc.10")) && {A}.ecc', True),
         (f'{A}.cc == semver("10.0.0+build")', True),
         (f'{MEMORY} == quantity("40960Mi")', True),
+        (f'{MEMORY} == quantity("42949672960")', True),
         (f'{MEMORY} == quantity("40G")', False),
         (f"dyn({A}.ecc) == dyn(1)", False),
         (f"dyn({A}.ecc) == dyn(true)", True),
