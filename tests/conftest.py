@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,10 @@ __all__ = [
     "pytest_runtest_makereport",
     "pytest_terminal_summary",
 ]
+
+# A shell that starts the tests in the background has them ignore SIGINT, and so would the programs that they end by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: two processes share two cores, and a slow example says nothing about the code.
 settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

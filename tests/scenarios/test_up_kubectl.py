@@ -148,9 +148,12 @@ def test_a_pod_that_tolerates_the_taint_goes_to_the_tainted_node(cluster: UpProc
 
 
 def test_a_watch_shows_a_pod_from_pending_to_succeeded(cluster: UpProcess) -> None:
+    cluster.kubectl("apply", "-f", "-", text=pod("early", more="schedulingGates: [{name: example.test/never}]"))
     watch = cluster.start_kubectl("get", "pods", "-n", "team", "-w", "--output-watch-events", "--no-headers")
-    cluster.kubectl("apply", "-f", "-", text=pod("short", annotations="{claimsmith.dev/run-for: 100ms}"))
     assert watch.stdout is not None
+    # A row of the pod that is there already: from now on the watch misses nothing.
+    assert watch.stdout.readline().decode().split()[:2] == ["ADDED", "early"]
+    cluster.kubectl("apply", "-f", "-", text=pod("short", annotations="{claimsmith.dev/run-for: 100ms}"))
     seen: list[list[str]] = []
     while not seen or seen[-1][3] != "Completed":
         seen.append(watch.stdout.readline().decode().split())
@@ -163,7 +166,7 @@ def test_a_watch_shows_a_pod_from_pending_to_succeeded(cluster: UpProcess) -> No
         "Running",
         "Completed",
     ]
-    cluster.kubectl("delete", "pod", "short", "-n", "team")
+    cluster.kubectl("delete", "pod", "short", "early", "-n", "team")
 
 
 def test_what_is_wrong_is_refused_with_a_sentence(cluster: UpProcess) -> None:
