@@ -18,7 +18,7 @@ from claimsmith.sdk.registry import create_drivers
 __all__ = ["NodePlace", "run_node"]
 
 _PLUGIN: Final = "simulated"
-_PUBLISH_TIMEOUT_S: Final = 120.0
+_START_TIMEOUT_S: Final = 120.0
 _REGISTERED_S = 60.0
 
 
@@ -69,7 +69,7 @@ async def run_node(
     async def serve() -> None:
         await kubelet.wait_ready()
         async with agent:
-            await _wait_published(agent, place.config.name)
+            await _wait_usable(agent, place.config.name)
             ready.set_result(drivers)
             await asyncio.Event().wait()
 
@@ -79,14 +79,21 @@ async def run_node(
         group.create_task(serve(), name=f"agent {place.config.name}")
 
 
-async def _wait_published(agent: Agent, node: str) -> None:
-    """Return once the API server shows the devices; a node that can't show them would never be ready."""
+async def _wait_usable(agent: Agent, node: str) -> None:
+    """Return once the API server shows the devices and the kubelet knows their drivers.
+
+    Raises:
+        ConfigError: It takes too long; such a node would never be ready.
+    """
     try:
-        async with asyncio.timeout(_PUBLISH_TIMEOUT_S):
+        async with asyncio.timeout(_START_TIMEOUT_S):
             await agent.wait_published()
+        is_registered = await agent.wait_registered(_START_TIMEOUT_S)
     except TimeoutError:
+        is_registered = False
+    if not is_registered:
         found = "; ".join(error for state in agent.states() for error in state.errors) or "no error"
         raise ConfigError(
-            f"node {node}: devices not published after {_PUBLISH_TIMEOUT_S:g} s, found {found}; "
+            f"node {node}: devices not usable after {_START_TIMEOUT_S:g} s, found {found}; "
             "correct the settings, or try again on a machine with less load"
-        ) from None
+        )

@@ -115,6 +115,8 @@ class DraPlugin:
             response = await call(method.request(claims=wanted), timeout=_CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
             raise _failed(f"{method.name}: {error.code().name}: {error.details()}") from error
+        except grpc.aio.UsageError as error:  # The connection was closed: the plugin has gone, or registers anew.
+            raise _failed(f"{method.name}: {error}") from error
         return _check_entries(method.name, claims, response.claims)
 
 
