@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from claimsmith.allocate.constraints import AttributeValue, read_value
 from claimsmith.allocate.explain_devices import DeviceFinding, DeviceSorter, format_names
 from claimsmith.allocate.index import NodeView, PreparedCluster
-from claimsmith.allocate.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan
+from claimsmith.allocate.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan, refuse_limit
 from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.errors import InputError
-from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, ResourceClaim
 from claimsmith.model.decision import Reason, ReasonKind, Refused
 from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.model.node import Node
@@ -62,10 +62,12 @@ def explain_node(cluster: PreparedCluster, plan: PodPlan, node: Node) -> tuple[R
 
 
 def explain_refusal(refused: Refused, *, node: str = "") -> Reason:
-    """Return a refusal as a reason."""
+    """Return a refusal as a reason, whose text does not repeat claim and request."""
+    text = refused.text.removeprefix(f"claim {refused.claim}")
+    text = text.removeprefix(f", request {refused.request}").removeprefix(": ")
     return Reason(
         kind=_REFUSED_KINDS.get(refused.kind, "count" if refused.kind == "limit" else "claim-full"),
-        text=refused.text,
+        text=text,
         node=node or refused.node,
         claim=refused.claim,
         request=refused.request,
@@ -114,6 +116,10 @@ class _NodeExplanation:
             options = [self._sort(plan) for plan in group.alternatives]
             served = [option for option, _ in options if len(option.usable) >= option.count > 0]
             wanted.append(min(served or [option for option, _ in options], key=lambda option: option.count))
+            total = sum(option.count for option in wanted)
+            if total > ALLOCATION_RESULTS_MAX:
+                yield explain_refusal(refuse_limit(claim.claim, group.request.name, total), node=self._node)
+                return
             if served:
                 continue
             found = True

@@ -171,7 +171,8 @@ class NodeSearch:
                     counts.append(self.count(plan))
                 total += min(counts, default=0)
                 if total > ALLOCATION_RESULTS_MAX:
-                    return refuse_limit(claim.claim, group.request.name, total)
+                    limit = refuse_limit(claim.claim, group.request.name, total)
+                    return replace(limit, node_only=not self.cluster.like_upstream)
             for plan in claim.before_refusal:
                 refused = self._check_all(plan, claim.claim) if plan.takes_all else None
                 if refused is not None:

@@ -44,6 +44,23 @@ def test_a_device_in_use_names_its_holder() -> None:
     assert explain(slice_(A), allocated(claim("held"), "a"), claim("c")) == ["a in use by default/held"]
 
 
+def test_all_devices_that_are_too_many_for_a_claim_are_counted() -> None:
+    many = slice_(*(device(f"d{number}") for number in range(33)))
+    wanted = claim("c", request("r", allocation_mode="All"))
+    cluster = PreparedCluster.from_snapshot(snapshot(many, wanted), Features.all())
+    found = explain_nodes(cluster, (wanted,), nodes=(node(),))
+
+    assert [reason.text for reason in found] == ["33 devices requested, at most 32 allowed per claim"]
+
+
+def test_a_missing_class_is_named_once() -> None:
+    wanted = claim("c", request("r", klass="nope"))
+    found = explain_nodes(PreparedCluster.from_snapshot(snapshot(wanted), Features.all()), (wanted,), nodes=(node(),))
+    text = "0/1 nodes can serve the claims; claim default/c, request r: device class nope does not exist"
+
+    assert format_event(found, nodes=1) == text
+
+
 def test_a_selector_shows_the_part_that_is_false() -> None:
     text = f'device.driver == "gpu.example.test" && {SIZE} == 2'
     found = explain(slice_(device("a", attributes={"size": 1})), claim("c", request("r", text)))

@@ -139,6 +139,18 @@ def test_more_than_32_devices_are_refused_before_any_search() -> None:
     assert "33 devices requested, at most 32 allowed per claim" in decision.text
 
 
+@pytest.mark.parametrize(("like_upstream", "node_only"), [(False, True), (True, False)])
+def test_a_node_with_more_than_32_devices_for_a_request_for_all_says_nothing_of_other_nodes(
+    like_upstream: bool, node_only: bool
+) -> None:
+    many = slice_(*(device(f"d{number}") for number in range(33)))
+    asked = problem(many, claim("c", request("r", allocation_mode="All")))
+    decision = solve(asked, like_upstream=like_upstream)
+
+    assert isinstance(decision, Refused)
+    assert (decision.kind, decision.node_only) == ("limit", node_only)
+
+
 def test_a_huge_count_is_refused() -> None:
     decision = ask(slice_(A), claim("c", request("r", count=2**62), request("s", count=2**62)))
 
