@@ -95,6 +95,13 @@ def test_the_entry_point_makes_the_driver_known(folder: Path) -> None:
     assert (driver.name, type(driver).__name__) == ("serial.example.com", "SerialDriver")
 
 
+def test_the_package_holds_the_module_of_its_entry_point(folder: Path) -> None:
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
+    target = project["project"]["entry-points"]["claimsmith.drivers"]["serial"]
+
+    assert project["tool"]["setuptools"]["py-modules"] == [target.partition(":")[0]]
+
+
 def test_a_driver_may_be_for_some_nodes_only(folder: Path) -> None:
     cls = importlib.import_module("configured_driver").ConfiguredSerialDriver
 
