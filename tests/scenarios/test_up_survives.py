@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -123,11 +124,19 @@ async def create_until_killed(cluster: UpProcess, life: int, enough: int) -> set
     return known
 
 
+def is_there(watched: Watched, known: frozenset[str]) -> bool:
+    return known <= watched.phases().keys()
+
+
 def is_settled(watched: Watched, known: Iterable[str]) -> bool:
     """Tell whether all pods have got as far as they can: long ones run, short ones have ended."""
     phases = watched.phases()
     wanted = {name: "Running" if name.startswith("long") else "Succeeded" for name in {*phases, *known}}
     return phases == wanted and watched.claims() == sum(name.startswith("long") for name in phases)
+
+
+def has_all(watched: Watched, names: frozenset[str]) -> bool:
+    return names <= watched.phases().keys()
 
 
 @pytest.mark.timeout(240)
@@ -139,7 +148,7 @@ async def test_what_was_acknowledged_survives_kill_9_and_runs_again(tmp_path: Pa
     for life, enough in enumerate(KILLED_AFTER):
         with up(*arguments, home=tmp_path) as cluster:
             async with watching(cluster) as watched:
-                await watched.until(lambda: known <= watched.phases().keys())
+                await watched.until(partial(has_all, watched, frozenset(known)))
                 assert {watched.phases()[name] for name in ended} <= {"Succeeded"}
                 assert max(Counter(watched.devices()).values(), default=1) == 1
                 known |= await create_until_killed(cluster, life, enough)
