@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from claimsmith.model.claim import (
     ResourceClaimTemplate,
 )
 from claimsmith.model.decision import Allocation, Reason, Refused
+from claimsmith.model.inventory import DeviceHealth
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
@@ -37,8 +39,10 @@ from claimsmith.model.quantity import parse_quantity
 from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
+from claimsmith.publish.content import DeviceNotes
+from claimsmith.publish.health import HealthTaints
 from claimsmith.publish.plan import preview_slices
-from claimsmith.sdk.driver import DriverContext
+from claimsmith.sdk.driver import Driver, DriverContext
 from claimsmith.sdk.registry import create_drivers
 from claimsmith.sdk.settings import find_named_nodes
 
@@ -199,6 +203,9 @@ class OfflineCluster:
     def _decide_pod(self, pod: Pod) -> OfflineDecision:
         pod = self._make_claims(pod)
         target = f"pod/{pod.ref}"
+        missing = self._find_missing_template(pod)
+        if missing:
+            return OfflineDecision(target=target, outcome="pending", message=missing)
         outcome = self._decider.decide(pod)
         if not isinstance(outcome, Placed):
             kind: Literal["pending", "refused"] = "refused" if outcome.reason == "SchedulerError" else "pending"
@@ -243,6 +250,15 @@ class OfflineCluster:
             obj["metadata"]["name"] = names[entry.name] = name
             self._cache.see_claim(None, parse_resource_claim(obj))
         return replace(pod, claim_names=names)
+
+    def _find_missing_template(self, pod: Pod) -> str:
+        """Return what to say of a claim that can't be made for want of its template; empty when all are made."""
+        templates = self._cache.snapshot().templates
+        for entry in pod.claims:
+            ref = ClaimRef(pod.ref.namespace, entry.template_name or "")
+            if entry.template_name and entry.name not in pod.claim_names and ref not in templates:
+                return f"claim {entry.name!r} of the pod: claim template {ref} does not exist; create it"
+        return ""
 
     def _lone_claims(self) -> list[ResourceClaim]:
         """Return waiting claims that no pod names."""
@@ -297,4 +313,22 @@ def _simulate(node: str, settings: tuple[Manifest, ...]) -> tuple[ResourceSlice,
     if not settings:
         return ()
     drivers = create_drivers(_PLUGIN, DriverContext(node_name=node, documents=settings))
-    return tuple(item for driver in drivers for item in preview_slices(driver.name, node, driver.discover()))
+    return tuple(
+        item
+        for driver in drivers
+        for item in preview_slices(driver.name, node, driver.discover(), notes=_note_health(driver, node))
+    )
+
+
+def _note_health(driver: Driver, node: str) -> DeviceNotes:
+    """Return the taints of the devices that the driver says have failed, before any time has passed."""
+    taints = HealthTaints(driver=driver.name, node=node)
+
+    def report(*devices: DeviceHealth) -> None:
+        for health in devices:
+            taints.note(health, now_s=0.0)
+
+    ended = threading.Event()
+    ended.set()
+    driver.watch_health(report, ended)
+    return DeviceNotes(taints=taints.taints(now_s=0.0))
