@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,12 +71,13 @@ class UpProcess:
 
     Args:
         process: It, from its start on; its stderr goes to a file.
-        home: A folder for the file and for kubectl.
-        kubeconfig: What it writes for kubectl.
+        home: A folder for the file, for its kubeconfig and for kubectl.
+        temporary: Where it makes temporary folders.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], home: Path, kubeconfig: Path) -> None:
-        self.process, self.kubeconfig, self._home = process, kubeconfig, home
+    def __init__(self, process: subprocess.Popen[bytes], home: Path, temporary: Path) -> None:
+        self.process, self.temporary, self._home = process, temporary, home
+        self.kubeconfig = home / "kubeconfig"
         self.lines: list[str] = []
 
     def wait_ready(self) -> None:
@@ -143,31 +145,32 @@ class UpProcess:
 def up(*arguments: str, home: Path, text: bytes = b"", **changes: str) -> Iterator[UpProcess]:
     """Run `claimsmith up` until the block ends, which begins when it is ready.
 
+    Temporary files go to a folder with a short name, since sockets are in it.
+
     Args:
-        home: A folder for all its files: `tmp` for temporary ones, `kubeconfig`, `stderr`.
+        home: A folder for `kubeconfig` and `stderr`.
         text: Its standard input.
         changes: Further environment variables.
     """
-    (home / "tmp").mkdir(exist_ok=True)
     command = _command(("up", *arguments, "--write-kubeconfig", str(home / "kubeconfig")))
-    with (home / "stderr").open("wb") as errors:
+    with tempfile.TemporaryDirectory(prefix="cs-") as temporary, (home / "stderr").open("wb") as errors:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=environment(home / "tmp", **changes),
+            env=environment(Path(temporary), **changes),
         )
-    running = UpProcess(process, home, home / "kubeconfig")
-    try:
-        assert process.stdin is not None
-        process.stdin.write(text)
-        process.stdin.close()
-        process.stdin = None
-        running.wait_ready()
-        yield running
-    finally:
-        running.kill()
+        running = UpProcess(process, home, Path(temporary))
+        try:
+            assert process.stdin is not None
+            process.stdin.write(text)
+            process.stdin.close()
+            process.stdin = None
+            running.wait_ready()
+            yield running
+        finally:
+            running.kill()
 
 
 def _command(arguments: tuple[str, ...]) -> tuple[str, ...]:

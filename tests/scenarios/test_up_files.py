@@ -207,7 +207,7 @@ def test_a_signal_ends_it_with_nothing_left(tmp_path: Path, number: signal.Signa
 
         assert (ended.code, ended.out, ended.err) == (0, "", "")
         assert not cluster.kubeconfig.exists()
-        assert list((tmp_path / "tmp").iterdir()) == []
+        assert list(cluster.temporary.iterdir()) == []
 
 
 def test_a_signal_while_it_starts_ends_it_too(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpProcess]:
 
         assert (ended.code, ended.out) == (0, "")
         assert not running.kubeconfig.exists()
-        assert list((home / "tmp").iterdir()) == []
+        assert list(running.temporary.iterdir()) == []
 
 
 def test_unknown_kinds_are_named_and_left_out(cluster: UpProcess) -> None:

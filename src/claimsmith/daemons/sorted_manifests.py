@@ -142,14 +142,11 @@ def _explain(manifest: Manifest) -> str:
         InputError: It does not say what it is.
     """
     api_version, kind = manifest.object.get("apiVersion"), manifest.object.get("kind")
-    if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
+    if not (isinstance(api_version, str) and api_version and isinstance(kind, str) and kind):
         get_kind_of(manifest.object, source=manifest.locate())
-        raise InputError(
-            f"{manifest.locate()}: found apiVersion {api_version!r}, kind {kind!r}, allowed are texts; quote them"
-        )
     if api_version == SETTINGS_API_VERSION:
         return f"{manifest.locate()}: left out {api_version} {kind}, allowed {SETTINGS_KIND}; correct the kind"
-    near = next((known for known in KINDS if known.kind.lower() == kind.lower()), None)
+    near = next((known for known in KINDS if known.kind.lower() == str(kind).lower()), None)
     hint = "claimsmith has no use for this kind"
     if near is not None and near.is_listable:
         hint = f"write apiVersion: {near.api_version}, kind: {near.kind}"
