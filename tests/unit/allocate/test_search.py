@@ -21,6 +21,7 @@ from claimsmith.testing.builders import (
     distinct,
     klass,
     match,
+    node,
     on_nodes,
     opaque,
     request,
@@ -78,6 +79,20 @@ def test_pools_with_binding_conditions_come_last() -> None:
     bound = slice_(device("a", binding_conditions=("x.example/ready",)), name="s1", pool="a-pool")
 
     assert devices(ask(bound, slice_(B, name="s2", pool="b-pool"), claim("c"))) == [["b"]]
+
+
+def test_a_slice_whose_node_selector_cant_be_read_is_left_out_of_all_devices() -> None:
+    signed = NodeSelectorRequirement(key="rank", operator="Gt", values=("-1",))
+    unreadable = NodeSelector(terms=(NodeSelectorTerm(match_expressions=(signed,)),))
+    wanted = claim("c", request("r", allocation_mode="All"))
+    asked = problem(
+        slice_(A, name="1", pool="p"),
+        slice_(B, name="2", pool="q", node=None, node_selector=unreadable),
+        wanted,
+        on=node(labels={"rank": "1"}),
+    )
+
+    assert devices(solve(asked)) == [["a"]]
 
 
 def test_a_device_of_another_node_is_not_seen() -> None:

@@ -5,12 +5,17 @@ Source: nodeaffinity in k8s.io/component-helpers v0.37.2.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from claimsmith.model.device import Device
 from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement
 
 __all__ = ["device_reaches", "selector_matches", "slice_reaches"]
+
+_LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 def slice_reaches(slice: ResourceSlice, node: Node) -> bool:
@@ -34,7 +39,13 @@ def _reaches(name: str | None, all_nodes: bool, selector: NodeSelector | None, n
 
 
 def selector_matches(selector: NodeSelector, node: Node) -> bool:
-    """Tell whether one term of the selector holds; a term without requirements never does."""
+    """Tell whether one term of the selector holds; a term without requirements never does.
+
+    A selector with a value that is no label value selects nothing.
+    """
+    values = (value for term in selector.terms for r in term.match_expressions for value in r.values)
+    if not all(map(_LABEL_VALUE.fullmatch, values)):
+        return False
     for term in selector.terms:
         requirements = [(r, node.labels) for r in term.match_expressions]
         requirements += [(r, {"metadata.name": node.name}) for r in term.match_fields]
