@@ -101,7 +101,7 @@ class PodClaims:
         """Prepare what is not prepared yet of a pod's claims; return CDI ids by container.
 
         Raises:
-            PodStartError: A claim can't be used, a driver is not registered, or it failed.
+            PodStartError: A claim can't be used or written down, a driver is not registered, or it failed.
         """
         usable = await self._read_claims(pod)
         if not usable:
@@ -124,7 +124,7 @@ class PodClaims:
         """Give up what a pod uses; claims that no other pod uses are unprepared. May be repeated.
 
         Raises:
-            PodStartError: A driver is not registered, or failed.
+            PodStartError: A driver is not registered, or failed, or the file can't be written.
         """
         batches: dict[str, list[ClaimCall]] = {}
         used, last = [state for state in self._states.values() if pod_uid in state.pods], []
@@ -212,11 +212,18 @@ class PodClaims:
         """Write the file; not flushed to the disk, since an embedded node ends with its machine.
 
         The old file is removed before the new one takes its name: to replace it would make the file system flush.
+
+        Raises:
+            PodStartError: It can't be written, as on a full disk.
         """
         hidden = _hidden(self._file)
-        hidden.write_bytes(msgspec.json.encode(list(self._states.values())))
-        self._file.unlink(missing_ok=True)
-        hidden.rename(self._file)
+        try:
+            hidden.write_bytes(msgspec.json.encode(list(self._states.values())))
+            self._file.unlink(missing_ok=True)
+            hidden.rename(self._file)
+        except OSError as error:
+            reason = f"can't be written: {error.strerror or error}"
+            raise _failed(f"file {self._file}: {reason}, allowed a folder with free space; make room") from error
 
 
 def _hidden(file: Path) -> Path:

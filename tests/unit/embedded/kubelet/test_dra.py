@@ -52,6 +52,16 @@ async def test_a_stop_between_removing_the_old_file_and_naming_the_new_one_loses
     assert pod_claims(tmp_path, c="u1").pods() == {"uid-a"}
 
 
+async def test_a_pod_waits_while_its_claims_can_not_be_written_down(tmp_path: Path) -> None:
+    claims = pod_claims(tmp_path / "full", c="u1")
+    with pytest.raises(PodStartError, match=r"full/state: can't be written: No such file or directory"):
+        await claims.prepare(pod("a"))
+    (tmp_path / "full").mkdir()
+    await claims.prepare(pod("a"))
+
+    assert pod_claims(tmp_path / "full", c="u1").pods() == {"uid-a"}
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b'[{"name": 3}]'])
 def test_a_damaged_file_counts_as_empty(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "state").write_bytes(data)
