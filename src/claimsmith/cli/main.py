@@ -61,7 +61,7 @@ app.command(short_help="Compare answers with recorded upstream ones.")(conforman
 def main() -> None:
     """Run the command line and end the process: 0 done, 1 does not fit, 2 bad input, 3 unreachable, 4 our bug."""
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="claimsmith")
         sys.stdout.flush()
     except typer.TyperException as error:
         sys.exit(_refuse_usage(error))
