@@ -15,6 +15,9 @@ __all__ = ["draw_claim", "draw_classes", "draw_constraint", "draw_holder", "draw
 Json = dict[str, Any]
 
 _DERIVED: Final = "derived.example.com/group"
+_COUNTS: Final = {1: 9, 2: 4, 3: 1, 5: 0.3, 20: 0.2, 33: 0.05}
+_MANY: Final = {1: 3, 11: 1, 16: 3, 17: 3, 22: 1, 32: 1, 33: 0.3}
+"""How many devices requests want, where few and where many are there."""
 _ATTRIBUTES: Final = ("numa", "model", "index", "version", "healthy", "mixed", "missing")
 _LISTS: Final = ("peers", "modes", "firmware", "flags")
 
@@ -119,7 +122,8 @@ def _name_claim(name: str, number: int) -> Json:
 
 def draw_claim(number: int, chance: Chance, themes: Themes) -> Json:
     """Return a claim that wants devices."""
-    requests = [_draw_request(f"r{place}", chance, themes) for place in range(chance.weigh({1: 5, 2: 4, 3: 2, 4: 1}))]
+    count = chance.weigh({2: 3, 3: 3, 4: 1} if "deep" in themes else {1: 5, 2: 4, 3: 2, 4: 1})
+    requests = [_draw_request(f"r{place}", chance, themes) for place in range(count)]
     devices: Json = {"requests": requests}
     claim = {**_name_claim(f"claim-{number}", number), "spec": {"devices": devices}}
     if "constraints" in themes:
@@ -167,8 +171,9 @@ def _draw_body(chance: Chance, themes: Themes) -> Json:
     if "all" in themes and chance.happens(0.3):
         body["allocationMode"] = "All"
     else:
-        body |= {"allocationMode": "ExactCount", "count": chance.weigh({1: 9, 2: 4, 3: 1, 5: 0.3, 20: 0.2, 33: 0.05})}
-    if "selectors" in themes and chance.happens(0.4):
+        counts = _MANY if "many" in themes else _COUNTS
+        body |= {"allocationMode": "ExactCount", "count": chance.weigh(counts)}
+    if "selectors" in themes and chance.happens(0.2 if "deep" in themes else 0.4):
         body["selectors"] = _select(*(draw_selector(chance, themes) for _ in range(chance.weigh({1: 4, 2: 1}))))
     if "taints" in themes or "rules" in themes:
         tolerations = [_draw_toleration(chance) for _ in range(chance.weigh({0: 3, 1: 3, 2: 1}))]
