@@ -33,7 +33,9 @@ def allocate(
     Example: claimsmith allocate -f cluster.yaml -f pod.yaml pod/train
     """
     decisions = decide_offline(files, target, node=node, like_upstream=like_upstream)
-    if output is Format.TABLE:
+    if output is Format.TABLE and not decisions:
+        tell("nothing waits in the files")
+    elif output is Format.TABLE:
         rows = [(d.target, d.node or "-", _devices(d), d.message) for d in decisions]
         print_table(("TARGET", "NODE", "DEVICES", "WHY NOT"), rows)
     else:

@@ -32,6 +32,9 @@ def devices(files: ManifestPaths, output: Output = Format.TABLE) -> None:
     if output is not Format.TABLE:
         print_value({"devices": values}, output)
         return
+    if not values:
+        tell("no devices in the files")
+        return
     rows = [
         (
             value["device"],

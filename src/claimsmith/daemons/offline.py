@@ -139,8 +139,10 @@ class OfflineCluster:
             if f"claim/{claim.ref}" in names:
                 decided = claim.allocation is not None
                 return _decided(f"claim/{claim.ref}", "", [claim]) if decided else self._decide_claim(claim)
-        waiting = [f"pod/{pod.ref}" for pod in self._pods] + [f"claim/{claim.ref}" for claim in self._lone_claims()]
-        allowed = ", ".join(waiting[:10]) + (" …" if len(waiting) > 10 else "") or "pod/NAME or claim/NAME"
+        claims = self._cache.snapshot().claims.values()
+        known = [f"pod/{pod.ref}" for pod in self._cache.pods.values()]
+        known += [f"claim/{claim.ref}" for claim in claims if not claim.metadata.owner_references]
+        allowed = ", ".join(known[:10]) + (" …" if len(known) > 10 else "") or "pod/NAME or claim/NAME"
         raise InputError(f"target {target!r}: found no such pod or claim in the files, allowed {allowed}; correct it")
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim]:

@@ -1,0 +1,215 @@
+"""`allocate`, `explain`, `devices` and `conformance` on files, as people and programs see them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from claimsmith.api.kinds import RESOURCE_CLAIM
+from claimsmith.daemons.tour import TOUR_FOLDER
+from claimsmith.embedded.api.served import stored_kinds
+from claimsmith.embedded.api.server import EmbeddedApiServer
+from claimsmith.embedded.store import Store
+from claimsmith.kube.client import KubeClient
+from tests.scenarios.cli_process import call_claimsmith, complaint, run_claimsmith
+
+EXAMPLE: Final = str(TOUR_FOLDER)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[KubeClient]:
+    async with Store(stored_kinds()) as store, EmbeddedApiServer(store) as server:
+        opened = KubeClient.for_url(server.url)
+        yield opened
+        await opened.close()
+
+
+def decisions(*arguments: str, code: int) -> list[dict[str, Any]]:
+    """Return what `allocate -o json` decides."""
+    ran = call_claimsmith("allocate", *arguments, "-o", "json")
+    assert ran.code == code, ran.err
+    found: list[dict[str, Any]] = json.loads(ran.out)["decisions"]
+    return found
+
+
+def test_all_that_waits_is_decided_and_one_that_does_not_fit_makes_exit_1() -> None:
+    found = {item["target"]: item for item in decisions("-f", EXAMPLE, code=1)}
+
+    assert len(found) == 34
+    assert [name for name, item in found.items() if item["outcome"] != "allocated"] == [
+        "pod/default/train-1",
+        "pod/default/stream-20",
+    ]
+    waits = found["pod/default/stream-20"]
+    assert "nic-0: 0 of 40G bandwidth left, 2G needed" in waits["message"]
+    assert {reason["node"] for reason in waits["reasons"]} >= {"net"}
+
+
+def test_what_fits_makes_exit_0() -> None:
+    (found,) = decisions("-f", EXAMPLE, "pod/tune-1", code=0)
+
+    assert found["node"] == "big"
+    assert [r["device"] for r in found["claims"][0]["allocation"]["devices"]["results"]] == ["gpu-1", "gpu-2"]
+
+
+async def test_an_api_server_accepts_every_allocation(client: KubeClient) -> None:
+    found = [item for item in decisions("-f", EXAMPLE, code=1) if item["outcome"] == "allocated"]
+    claims = {claim["claim"]: claim["allocation"] for item in found for claim in item["claims"]}
+    for ref, allocation in claims.items():
+        namespace, name = ref.split("/")
+        requests = {result["request"] for result in allocation["devices"]["results"]}
+        await client.create(
+            RESOURCE_CLAIM, {"metadata": {"name": name}, "spec": spec_for(requests)}, namespace=namespace
+        )
+        patch = {"status": {"allocation": allocation}}
+        stored = await client.patch(RESOURCE_CLAIM, name, patch, namespace=namespace, subresource="status")
+
+        assert stored["status"]["allocation"]["devices"]["results"] == allocation["devices"]["results"]
+    assert len(claims) == 31
+
+
+def spec_for(requests: set[str]) -> dict[str, Any]:
+    """Return the spec of a claim that has these requests, so that results may name them."""
+    entries: dict[str, list[str]] = {}
+    for request in requests:
+        name, _, alternative = request.partition("/")
+        entries.setdefault(name, []).extend([alternative] if alternative else [])
+    return {"devices": {"requests": [request_for(name, alternatives) for name, alternatives in entries.items()]}}
+
+
+def request_for(name: str, alternatives: list[str]) -> dict[str, Any]:
+    if not alternatives:
+        return {"name": name, "exactly": {"deviceClassName": "gpu"}}
+    return {
+        "name": name,
+        "firstAvailable": [{"name": item, "deviceClassName": "gpu", "count": 2} for item in alternatives],
+    }
+
+
+def test_yaml_says_the_same_as_json() -> None:
+    ran = call_claimsmith("allocate", "-f", EXAMPLE, "pod/tune-0", "-o", "yaml")
+
+    assert yaml.safe_load(ran.out)["decisions"] == decisions("-f", EXAMPLE, "pod/tune-0", code=0)
+
+
+def test_the_table_tells_devices_and_reasons() -> None:
+    ran = call_claimsmith("allocate", "-f", EXAMPLE)
+    lines = [line.split() for line in ran.out.splitlines()]
+
+    assert ran.code == 1
+    assert ["TARGET", "NODE", "DEVICES", "WHY", "NOT"] in lines
+    assert ["pod/default/left", "spare", "one-for-both", "gpu:", "spare/gpu-0"] in lines
+    assert ["pod/default/right", "spare", "one-for-both", "gpu:", "spare/gpu-0"] in lines
+
+
+def test_explain_tells_why_not_node_by_node() -> None:
+    ran = call_claimsmith("explain", "pod/train-1", "-f", EXAMPLE)
+
+    assert (ran.code, ran.err) == (1, "")
+    first, *rest = ran.out.splitlines()
+    assert first.startswith("pod/default/train-1: 0/5 nodes can serve the claims; ")
+    assert "node mixed:" in rest
+    assert any("gpu-12 in use by default/train-0-gpu-0" in line for line in rest)
+
+
+def test_explain_tells_what_fits() -> None:
+    ran = call_claimsmith("explain", "pod/tune-1", "-f", EXAMPLE)
+
+    assert (ran.code, ran.out) == (0, "pod/default/tune-1 fits on node big: big/gpu-1, big/gpu-2\n")
+
+
+def test_explain_tells_reasons_to_programs() -> None:
+    ran = call_claimsmith("explain", "pod/stream-20", "-f", EXAMPLE, "-o", "json")
+    value = json.loads(ran.out)
+
+    assert (ran.code, value["outcome"]) == (1, "pending")
+    assert any(reason["devices"] == ["nic.example.com/net/nic-0"] for reason in value["reasons"])
+
+
+def test_devices_are_listed_with_holders_and_taints(tmp_path: Path) -> None:
+    (tmp_path / "more.yaml").write_text(
+        """
+apiVersion: resource.k8s.io/v1
+kind: DeviceTaintRule
+metadata: {name: cooling}
+spec: {deviceSelector: {pool: big, device: gpu-0}, taint: {key: cooling, value: slow, effect: NoSchedule}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: mine, namespace: default, uid: u1}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
+status:
+  allocation: {devices: {results: [{request: gpu, driver: gpu.example.com, pool: big, device: gpu-0}]}}
+"""
+    )
+    ran = call_claimsmith("devices", "-f", EXAMPLE, "-f", str(tmp_path), "-o", "json")
+    found = {item["device"]: item for item in json.loads(ran.out)["devices"]}
+
+    assert (ran.code, ran.err) == (0, "")
+    assert len(found) == 36
+    assert found["gpu.example.com/big/gpu-0"]["heldBy"] == ["default/mine"]
+    assert found["gpu.example.com/big/gpu-0"]["taints"] == ["cooling=slow:NoSchedule"]
+    assert found["nic.example.com/net/nic-0"]["capacity"] == {"bandwidth": "40G"}
+
+
+def test_the_reader_of_the_output_may_stop_early() -> None:
+    reader = subprocess.run(
+        f"{sys.executable} -m claimsmith.cli.main devices -f {EXAMPLE} -o json | head -1; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (reader.stdout, reader.stderr) == ("{\n0\n", "")
+
+
+def test_nothing_to_decide_is_said(tmp_path: Path) -> None:
+    ran = run_claimsmith("allocate", "-f", f"{EXAMPLE}/10-classes.yaml", temporary=tmp_path)
+
+    assert (ran.code, ran.out, ran.err) == (0, "", "claimsmith: nothing waits in the files\n")
+
+
+def test_no_devices_are_said(tmp_path: Path) -> None:
+    ran = run_claimsmith("devices", "-f", f"{EXAMPLE}/10-classes.yaml", temporary=tmp_path)
+
+    assert (ran.code, ran.out, ran.err) == (0, "", "claimsmith: no devices in the files\n")
+
+
+def test_conformance_counts_and_names_what_differs(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text("not understood\n")
+    ran = call_claimsmith("conformance", str(tmp_path / "cases.jsonl"))
+
+    assert ran.code == 1
+    assert ran.out.splitlines()[0].startswith(f"{tmp_path}/cases.jsonl: line 1: not understood")
+    assert ran.out.splitlines()[-1] == "0 agree, 1 differ"
+
+
+def test_versions_and_help_are_printed() -> None:
+    version, asked, bare = call_claimsmith("--version"), call_claimsmith("--help"), call_claimsmith()
+
+    assert (version.code, version.out.split()[0]) == (0, "claimsmith")
+    assert (asked.code, asked.err) == (0, "")
+    assert asked.out == bare.out
+    assert all(name in asked.out for name in ("demo", "up", "allocate", "explain", "devices", "conformance"))
+
+
+@pytest.mark.parametrize("command", ["demo", "up", "allocate", "explain", "devices", "conformance"])
+def test_every_command_explains_itself_within_80_columns(command: str) -> None:
+    ran = call_claimsmith(command, "--help")
+
+    assert (ran.code, ran.err) == (0, "")
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_a_complaint_is_told_by_the_name_of_the_program() -> None:
+    assert complaint(call_claimsmith("allocate")).endswith("see `claimsmith allocate --help`")
