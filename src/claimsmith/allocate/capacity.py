@@ -123,11 +123,18 @@ def _is_milli(amount: Quantity) -> bool:
 
 
 def _violates(amount: Quantity, policy: CapacityRequestPolicy, fractional: bool) -> bool:
-    if policy.default is not None and amount == policy.default:
+    if policy.default is not None and _is_stored_alike(amount, policy.default):
         return False
     if policy.valid_range is not None:
         return _leaves_range(amount, policy.valid_range, fractional)
     return bool(policy.valid_values) and amount not in policy.valid_values
+
+
+def _is_stored_alike(one: Quantity, two: Quantity) -> bool:
+    """Tell whether upstream finds two amounts equal that it compares as stored: decimals of any size never are."""
+    if one.is_wide or two.is_wide:
+        return False
+    return (one.nanos, one.exponent, one.format) == (two.nanos, two.exponent, two.format)
 
 
 def _leaves_range(amount: Quantity, allowed: CapacityRange, fractional: bool) -> bool:

@@ -47,6 +47,8 @@ def test_thousandths_count_when_the_gate_is_on() -> None:
     [
         (capacity(10, default=2, minimum=2, maximum=6), 7, "policy"),
         (capacity(10, default=2, valid_values=[2, 4, 8]), 9, "policy"),
+        (capacity("10Gi", default="1.5Gi", valid_values=["2Gi"]), None, "policy"),
+        (capacity(10, default=3, valid_values=[2]), "3000m", "policy"),
         (capacity(10), 11, "too-big"),
         (capacity("9E", default=1, minimum=1, step=2), 2**63, "fatal"),
         (capacity("9E", default=1, minimum=1, step=2), 2**63 - 1, "fits"),
