@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from tests.conformance.fuzz.expressions import draw_question
 from tests.conformance.fuzz.judging import Judgement, judge_answer
 from tests.conformance.fuzz.manifest import write_manifest
 from tests.conformance.fuzz.problems import draw_near_border
 from tests.conformance.fuzz.shrink import shrink_expression, shrink_problem
-from tests.conformance.fuzz.upstream import Upstream, UpstreamError
+from tests.conformance.fuzz.upstream import UpstreamError
 
 __all__ = ["FOLDER", "KINDS", "Kind", "Progress", "Session"]
 
@@ -47,10 +47,17 @@ class Progress:
     open: list[int] = field(default_factory=list)
 
 
+class Answerer(Protocol):
+    """What gives upstream's answers."""
+
+    def ask(self, question: Json, /) -> Json:
+        """Return upstream's answer to a question."""
+
+
 class Session:
     """Asks the questions of one kind and seed."""
 
-    def __init__(self, kind: Kind, seed: int, upstream: Upstream, *, restart: bool = False) -> None:
+    def __init__(self, kind: Kind, seed: int, upstream: Answerer, *, restart: bool = False) -> None:
         self.kind, self.seed = kind, seed
         self._upstream = upstream
         self._path = FOLDER / f"{kind}-{seed}.json"

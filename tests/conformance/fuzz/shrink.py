@@ -22,7 +22,7 @@ TRIES_MAX: Final = 3000
 _KEPT: Final = frozenset(
     {
         "name", "apiVersion", "kind", "features", "driver", "expression", "metadata", "pool", "resourceSliceCount",
-        "slices", "nodes", "classes", "claims", "allocatedClaims", "spec", "requests",
+        "slices", "nodes", "classes", "claims", "allocatedClaims", "spec", "requests", "devices", "exactly",
         "count", "allocationMode", "deviceClassName", "operator", "opaque", "shareID", "status", "allocation",
         "results", "default", "key",
     }
