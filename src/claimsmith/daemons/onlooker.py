@@ -102,6 +102,10 @@ class Onlooker:
         """Return all pods."""
         return tuple(self._pods)
 
+    def list_claims(self) -> tuple[ResourceClaim, ...]:
+        """Return all claims."""
+        return tuple(self._claims)
+
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
