@@ -34,11 +34,12 @@ class Insight:
     """What makes a search clever.
 
     Args:
-        symmetry: Which devices and states are equal.
+        symmetry: Which devices and states are equal; None when an abort that upstream shows depends on the order of
+            equal devices.
         lookahead: Counts devices against open requests; None when a failure may hide an abort that upstream shows.
     """
 
-    symmetry: Symmetry
+    symmetry: Symmetry | None
     lookahead: Lookahead | None
 
 
@@ -188,10 +189,9 @@ class Engine:
             if candidate.poison is not None:
                 return self._abort(Fatal(candidate.poison.kind, candidate.poison.text, plan, candidate))
             if frame.failed is not None:
-                key = self._get_insight().symmetry.device_key(candidate)
-                if key in frame.failed:
+                frame.tried = self._find_key(candidate)
+                if frame.tried in frame.failed:
                     continue
-                frame.tried = key
             taken = attempt.take(candidate, plan)
             if taken is None:
                 continue
@@ -248,8 +248,13 @@ class Engine:
         """Keep the key of a device that has failed, so that equal ones are passed over."""
         if frame.failed is None:
             frame.failed = set()
-            frame.tried = self._get_insight().symmetry.device_key(frame.candidates[frame.next - 1])
+            frame.tried = self._find_key(frame.candidates[frame.next - 1])
         frame.failed.add(frame.tried)
+
+    def _find_key(self, candidate: Candidate) -> object:
+        """Return what equal devices have in common."""
+        symmetry = self._get_insight().symmetry
+        return candidate if symmetry is None else symmetry.device_key(candidate)
 
     def _close(self, frame: _Frame, outcome: Outcome) -> Outcome:
         self._frames.pop()
@@ -265,7 +270,10 @@ class Engine:
         """The state under which this choice is opened, when it is worth remembering."""
         if position or self._failures < self.limits.patience:
             return None
-        return (id(plan), self.attempt.count_results(plan.claim), self._get_insight().symmetry.state_key(plan.claim))
+        symmetry = self._get_insight().symmetry
+        if symmetry is None:
+            return None
+        return (id(plan), self.attempt.count_results(plan.claim), symmetry.state_key(plan.claim))
 
     def _may_abort(self, plan: RequestPlan, screened: Screened) -> bool:
         """Whether a look at the candidates may abort the allocation, as upstream does."""

@@ -136,7 +136,7 @@ class NodeSearch:
             self.plan, attempt, find_candidates=candidates, find_all=self.find_all, find_counters=counters
         )
         if self._may_abort():
-            return Insight(symmetry, None)
+            return Insight(None if self._constrains_all() else symmetry, None)
         return Insight(
             symmetry,
             Lookahead(self.plan, attempt, symmetry, find_candidates=candidates, find_counters=counters),
@@ -146,12 +146,17 @@ class NodeSearch:
         """Whether the search may come upon something that aborts it, so that no part of it may be left out."""
         if not self.cluster.like_upstream:
             return False
-        return any(
-            bool(plan.derived) or (plan.takes_all and bool(plan.constraints)) or self.find_candidates(plan).poisoned
+        return self._constrains_all() or any(
+            bool(plan.derived) or self.find_candidates(plan).poisoned
             for claim in self.plan.claims
             for group in claim.groups
             for plan in group.alternatives
         )
+
+    def _constrains_all(self) -> bool:
+        """Whether a constraint binds a request for all devices: the first of them that is free may abort the search."""
+        plans = (plan for claim in self.plan.claims for group in claim.groups for plan in group.alternatives)
+        return any(plan.takes_all and bool(plan.constraints) for plan in plans)
 
     def check(self) -> Refused | None:
         """Return why no search is possible; what depends on the node is found in upstream's order."""

@@ -215,6 +215,15 @@ def test_like_upstream_a_constraint_on_all_devices_counts_before_their_capacity(
     assert isinstance(solve(asked), Pending)
 
 
+def test_like_upstream_a_constraint_on_all_devices_aborts_whichever_equal_devices_were_tried() -> None:
+    two, all_of_them = request("r0", count=2), request("r1", allocation_mode="All")
+    wanted = claim("c", two, all_of_them, constraints=[match("gpu.example.test/slot", "r1")])
+    decision = solve(problem(slice_(A, B, C), wanted), like_upstream=True)
+
+    assert isinstance(decision, Refused)
+    assert decision.kind == "all-constraint"
+
+
 def test_all_with_a_constraint_tries_the_next_alternative() -> None:
     both = slice_(device("a", attributes={"numa": 0}), device("b", attributes={"numa": 1}))
     wanted = alternatives("r", sub("every", allocation_mode="All"), sub("one"))
