@@ -1,7 +1,7 @@
 """Compares our answers with upstream's, in both modes, by the judge of recorded cases.
 
-Like upstream, nothing may differ. By default, a difference must fall under a deviation that has a name; the names are
-explained in docs/deviations.md.
+Like upstream, nothing may differ. By default, a difference must fall under a deviation that docs/deviations.md
+explains.
 """
 
 from __future__ import annotations
@@ -27,26 +27,25 @@ __all__ = ["DEVIATIONS", "Judgement", "judge_answer"]
 Json = dict[str, Any]
 
 DEVIATIONS: Final = {
-    "upstream-timeout": "upstream did not finish",
-    "selector-error": "a selector that fails on a device, or that can't be compiled, passes the device over",
-    "derived-error": "a derived attribute that can't be evaluated on a device passes the device over",
-    "capacity-error": "a capacity that can't be computed passes the device over",
-    "all-with-constraint": "a constraint that excludes one of all devices is no end to the search",
-    "invalid-pool": "a pool that is invalid is a warning where nothing fits, not an error",
-    "node-selector": "a node selector that can't be read leaves out its slice",
-    "vanished-device": "a device in use that is no longer published keeps its counters",
-    "stable-pools": "pools are complete, and in order, by the newer rules whatever gates are on",
-    "map-key": "a map has keys of type bool, int, uint or string; Go hashes others by identity, or panics",
-    "time-zone": "time zones have no names but UTC",
+    "selector-error": "An expression that fails on one device",
+    "all-with-constraint": "All devices, and a constraint that excludes one",
+    "invalid-pool": "An invalid pool",
+    "node-selector": "A slice whose node selector can't be read",
+    "vanished-device": "A device in use that is no longer published",
+    "stable-pools": "Pools while all newer gates are off",
+    "unfinished": "A search that upstream does not finish",
+    "panic": "What makes upstream panic",
+    "map-key": "Keys of maps",
+    "time-zone": "Time zones by name",
 }
-"""Names of all ways in which an answer may differ, with what we do."""
+"""Names of all ways in which an answer may differ, and where docs/deviations.md explains them."""
 
 _ERRORS: Final = {
     "cel-runtime": "selector-error",
     "cel-compile": "selector-error",
-    "derived-runtime": "derived-error",
-    "derived-compile": "derived-error",
-    "capacity": "capacity-error",
+    "derived-runtime": "selector-error",
+    "derived-compile": "selector-error",
+    "capacity": "selector-error",
     "all-constraint": "all-with-constraint",
     "invalid-pool": "invalid-pool",
     "node-selector": "node-selector",
@@ -86,8 +85,8 @@ def _judge_problem(question: Json, answer: Json) -> Judgement:
     for node, result in zip(problem.nodes, answer["results"] or (), strict=True):
         expected = Expectation.parse(result, ordered=is_ordered(problem, answer["impl"]))
         verdicts.append(f"{expected.verdict} {expected.error_kind}".strip())
-        if expected.verdict == "timeout":
-            deviations.append("upstream-timeout")
+        if expected.verdict == "timeout" or expected.error_kind == "panic":
+            deviations.append("panic" if expected.error_kind else "unfinished")
             continue
         exact = _decide(problem, node, like_upstream=True)
         found = compare_decision(expected, exact, problem.claims, like_upstream=True)
@@ -174,6 +173,8 @@ def _judge_expression(question: Json, answer: Json) -> Judgement:
 def _name_deviation(question: Json, answer: Json, differences: tuple[str, ...]) -> str:
     if any("unknown time zone" in text for text in differences):
         return "time-zone"
+    if answer["verdict"] == "panic" and "unhashable type" not in answer["compileError"]:
+        return "panic"
     texts = " ".join(str(answer.get(key, "")) for key in ("compileError", "newCompileError", "runtimeError"))
     if "unhashable type" in texts or _has_odd_keys(question["expression"]):
         return "map-key"
