@@ -48,7 +48,7 @@ def print_summary(kind: str, progress: Progress) -> None:
     for verdict, count in progress.verdicts.most_common():
         print(f"  {count:6} upstream: {verdict}")
     for name, count in progress.deviations.most_common():
-        print(f"  {count:6} {name}: {DEVIATIONS.get(name, "")}")
+        print(f"  {count:6} {name}: {DEVIATIONS.get(name, '')}")
 
 
 if __name__ == "__main__":
