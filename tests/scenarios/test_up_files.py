@@ -111,7 +111,7 @@ def test_a_card_that_is_added_to_the_file_runs_the_pod_that_waits(tmp_path: Path
     file = tmp_path / "cluster.yaml"
     file.write_text(join(CARDS, WANTED, pod("first"), pod("second")))
     with up("-f", str(file), home=tmp_path) as cluster:
-        cluster.kubectl("wait", "pods", "--all", "--for=condition=PodScheduled=False", "--timeout=60s", fails=True)
+        cluster.kubectl("wait", "pod/second", "--for=condition=PodScheduled=False", "--timeout=60s")
         file.write_text(file.read_text().replace("name: one}\n", "name: one}\n  - {model: T4, name: two}\n", 1))
         wait_running(cluster, "first", "second")
 

@@ -86,7 +86,7 @@ class Tour:
         timeout_s: Seconds until a step must have shown what it is about.
     """
 
-    def __init__(self, playground: Playground, onlooker: Onlooker, *, timeout_s: float = 20.0) -> None:
+    def __init__(self, playground: Playground, onlooker: Onlooker, *, timeout_s: float = 60.0) -> None:
         self._playground, self._onlooker, self._timeout_s = playground, onlooker, timeout_s
 
         self._steps: tuple[tuple[str, Callable[[], Awaitable[tuple[Fact, ...]]]], ...] = (
