@@ -213,3 +213,18 @@ def test_every_command_explains_itself_within_80_columns(command: str) -> None:
 
 def test_a_complaint_is_told_by_the_name_of_the_program() -> None:
     assert complaint(call_claimsmith("allocate")).endswith("see `claimsmith allocate --help`")
+
+
+@pytest.mark.parametrize("command", [("allocate",), ("explain", "claim/one"), ("devices",)])
+def test_a_field_that_no_kind_has_is_refused_when_that_is_asked_for(tmp_path: Path, command: tuple[str, ...]) -> None:
+    path = tmp_path / "claim.yaml"
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "cuont": 2}}
+    claim = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [request]}}}
+    path.write_text(json.dumps({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **claim}))
+
+    refused = call_claimsmith(*command, "-f", str(path), "--strict")
+    accepted = call_claimsmith(*command, "-f", str(path))
+
+    assert (refused.code, refused.out) == (2, "")
+    assert "spec.devices.requests[0].exactly.cuont" in refused.err
+    assert accepted.code != 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from claimsmith.cli.exits import Exit, tell
-from claimsmith.cli.options import LikeUpstream, ManifestPaths, OnlyNode, Output
+from claimsmith.cli.options import LikeUpstream, ManifestPaths, OnlyNode, Output, Strict
 from claimsmith.cli.output import Format, print_table, print_value
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def allocate(
     ] = "",
     node: OnlyNode = "",
     like_upstream: LikeUpstream = False,
+    strict: Strict = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Decide which pods and claims in the files get which devices.
@@ -32,7 +33,7 @@ def allocate(
 
     Example: claimsmith allocate -f cluster.yaml -f pod.yaml pod/train
     """
-    decisions = decide_offline(files, target, node=node, like_upstream=like_upstream)
+    decisions = decide_offline(files, target, node=node, like_upstream=like_upstream, strict=strict)
     if output is Format.TABLE and not decisions:
         tell("nothing waits in the files")
     elif output is Format.TABLE:
@@ -45,13 +46,13 @@ def allocate(
 
 
 def decide_offline(
-    files: list[str], target: str, *, node: str = "", like_upstream: bool = False
+    files: list[str], target: str, *, node: str = "", like_upstream: bool = False, strict: bool = False
 ) -> list[OfflineDecision]:
     """Return the decisions for what waits in the files; what decides nothing is named on stderr."""
     from claimsmith.cli.inputs import read_manifests
     from claimsmith.daemons.offline import OfflineCluster
 
-    cluster = OfflineCluster(read_manifests(files), node=node, like_upstream=like_upstream)
+    cluster = OfflineCluster(read_manifests(files), node=node, like_upstream=like_upstream, strict=strict)
     for sentence in cluster.left_out:
         tell(sentence)
     return list(cluster.decide(target))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from claimsmith.cli.exits import tell
-from claimsmith.cli.options import ManifestPaths, Output
+from claimsmith.cli.options import ManifestPaths, Output, Strict
 from claimsmith.cli.output import Format, print_table, print_value
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["devices"]
 
 
-def devices(files: ManifestPaths, output: Output = Format.TABLE) -> None:
+def devices(files: ManifestPaths, strict: Strict = False, output: Output = Format.TABLE) -> None:
     """List the devices that the files publish, with their holders and taints.
 
     Example: claimsmith devices -f cluster.yaml
@@ -25,7 +25,7 @@ def devices(files: ManifestPaths, output: Output = Format.TABLE) -> None:
     from claimsmith.cli.inputs import read_manifests
     from claimsmith.daemons.offline import OfflineCluster
 
-    cluster = OfflineCluster(read_manifests(files))
+    cluster = OfflineCluster(read_manifests(files), strict=strict)
     for sentence in cluster.left_out:
         tell(sentence)
     values = list(_list_devices(cluster.snapshot))

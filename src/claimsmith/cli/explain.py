@@ -8,7 +8,7 @@ import typer
 
 from claimsmith.cli.allocate import decide_offline, decision_value
 from claimsmith.cli.exits import Exit
-from claimsmith.cli.options import ManifestPaths, OnlyNode, Output
+from claimsmith.cli.options import ManifestPaths, OnlyNode, Output, Strict
 from claimsmith.cli.output import Format, print_value
 
 __all__ = ["explain"]
@@ -20,6 +20,7 @@ def explain(
     ],
     files: ManifestPaths,
     node: OnlyNode = "",
+    strict: Strict = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Say why a pod or claim in the files gets no devices, node by node.
@@ -30,7 +31,7 @@ def explain(
     """
     from claimsmith.allocate.explain_text import format_reasons
 
-    decision = decide_offline(files, target, node=node)[0]
+    decision = decide_offline(files, target, node=node, strict=strict)[0]
     if output is not Format.TABLE:
         print_value(decision_value(decision), output)
     elif decision.outcome == "allocated":

@@ -8,7 +8,7 @@ import typer
 
 from claimsmith.cli.output import Format
 
-__all__ = ["LikeUpstream", "ManifestPaths", "OnlyNode", "Output", "Verbosity"]
+__all__ = ["LikeUpstream", "ManifestPaths", "OnlyNode", "Output", "Strict", "Verbosity"]
 
 ManifestPaths = Annotated[
     list[str],
@@ -23,6 +23,10 @@ LikeUpstream = Annotated[
 """Whether to repeat upstream's faults."""
 Output = Annotated[Format, typer.Option("-o", "--output", metavar="FORMAT", help="One of table, json, yaml.")]
 """How to print."""
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse fields that a kind does not have instead of leaving them out.")
+]
+"""Whether an unknown field is an error."""
 Verbosity = Annotated[
     int,
     typer.Option("-v", "--verbose", count=True, show_default=False, help="Show more of the log; -vv shows all of it."),

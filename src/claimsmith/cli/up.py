@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from claimsmith.cli.exits import tell
-from claimsmith.cli.options import Verbosity
+from claimsmith.cli.options import Strict, Verbosity
 
 if TYPE_CHECKING:
     from claimsmith.daemons.clusterplan import ClusterPlan
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["up"]
 
 
-def up(
+def up(  # noqa: PLR0913 - each is one option of the command
     files: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,6 +43,7 @@ def up(
         Path | None,
         typer.Option(metavar="PATH", help="Folder for the nodes' sockets and files. Default: a temporary one."),
     ] = None,
+    strict: Strict = False,
     verbosity: Verbosity = 0,
 ) -> None:
     """Run an embedded cluster on your manifests until Ctrl-C.
@@ -62,7 +63,7 @@ def up(
     from claimsmith.daemons.tour import plan_tour
 
     show_logs(verbosity)
-    plan = plan_cluster(read_manifests(files)) if files else plan_tour()
+    plan = plan_cluster(read_manifests(files), strict=strict) if files else plan_tour()
     for sentence in plan.left_out:
         tell(sentence)
     if write_kubeconfig is not None:
