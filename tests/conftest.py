@@ -26,8 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: two processes share two cores, and a slow example says nothing about the code.
-# Nor do draws that are dropped: how many there are is chance.
-UNHEEDED = (HealthCheck.too_slow, HealthCheck.filter_too_much)
+UNHEEDED = (HealthCheck.too_slow,)
 settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=UNHEEDED)
 settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=UNHEEDED)
 settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=200, print_blob=True)
