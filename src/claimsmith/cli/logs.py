@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 from claimsmith.errors import ConfigError
@@ -22,13 +24,20 @@ LEVELS: Final = {
 """Words that CLAIMSMITH_LOG may hold."""
 
 
-def show_logs(verbosity: int, *, usual: str = "warning", write: Callable[[str], None] | None = None) -> None:
+def show_logs(
+    verbosity: int,
+    *,
+    usual: str = "warning",
+    write: Callable[[str], None] | None = None,
+    as_json: bool = False,
+) -> None:
     """Show log lines of claimsmith on stderr.
 
     Args:
         verbosity: How often `-v` was given: once for `info`, twice for `debug`.
         usual: Level without `-v` and without CLAIMSMITH_LOG.
         write: Takes each line; None: prints it.
+        as_json: Each line is a JSON object, for machines.
 
     Raises:
         ConfigError: CLAIMSMITH_LOG holds another word.
@@ -41,10 +50,31 @@ def show_logs(verbosity: int, *, usual: str = "warning", write: Callable[[str], 
     for handler in list(logger.handlers):
         logger.removeHandler(handler)
     handler = _Lines(write or (lambda line: print(line, file=sys.stderr, flush=True)))
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"))
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+    handler.setFormatter(_JsonLines() if as_json else text)
     logger.addHandler(handler)
     logger.setLevel(min(asked, LEVELS[word]))
     logger.propagate = False
+
+
+class _JsonLines(logging.Formatter):
+    """Each record as one JSON object; facts are fields of their own below `fields`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        fields = {name: str(value) for name, value in getattr(record, "fields", {}).items()}
+        message = (
+            str(record.args[0]) if fields and isinstance(record.args, tuple) and record.args else record.getMessage()
+        )
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": message,
+            **({"fields": fields} if fields else {}),
+            **({"traceback": self.formatException(record.exc_info)} if record.exc_info else {}),
+        }
+        return json.dumps(line, ensure_ascii=False)
 
 
 class _Lines(logging.Handler):

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from claimsmith import __version__
+from claimsmith.cli.agent import agent
 from claimsmith.cli.allocate import allocate
 from claimsmith.cli.conformance import conformance
 from claimsmith.cli.demo import demo
@@ -56,6 +57,7 @@ app.command(short_help="Decide who gets which devices, on files alone.")(allocat
 app.command(short_help="Say why a pod or claim gets no devices, on files.")(explain)
 app.command(short_help="List devices, their holders and taints, on files.")(devices)
 app.command(short_help="Compare answers with recorded upstream ones.")(conformance)
+app.command(short_help="The drivers of one node, offered to the cluster.")(agent)
 
 
 def main() -> None:

@@ -1,0 +1,73 @@
+"""An agent as a process: from a configuration to a running agent, until it is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from claimsmith.daemons.agent import Agent, AgentOptions
+from claimsmith.daemons.agent_config import AgentConfig, create_configured
+from claimsmith.errors import InputError
+from claimsmith.kube.client import KubeClient
+from claimsmith.kubelet.paths import NodePaths
+from claimsmith.telemetry import get_logger, log_event
+from claimsmith.validate.names import check_subdomain
+
+__all__ = ["AgentPlace", "get_node_name", "run_agent"]
+
+_log = get_logger("agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlace:
+    """Where an agent works.
+
+    Args:
+        node_name: Name of the node in the API.
+        paths: The folders of the node.
+        instance_uid: uid of the agent's pod; needed only for two at a time, as during a rolling update.
+    """
+
+    node_name: str
+    paths: NodePaths = field(default_factory=NodePaths.of_kubelet)
+    instance_uid: str = ""
+
+
+def get_node_name(given: str, environment: Mapping[str, str]) -> str:
+    """Return the name of the node: as given, else NODE_NAME, else the name of this machine in lower case.
+
+    Raises:
+        InputError: It is no name that a node can have.
+    """
+    sources = (("--node-name", given), ("NODE_NAME", environment.get("NODE_NAME", "")))
+    source, name = next((item for item in sources if item[1]), ("name of this machine", socket.gethostname().lower()))
+    for issue in check_subdomain(name, ""):
+        raise InputError(f"{source}: found {name!r}, {issue.detail}; name the node with --node-name")
+    return name
+
+
+async def run_agent(config: AgentConfig, *, client: KubeClient, place: AgentPlace) -> None:
+    """Run the drivers of a node until cancelled, then close the client.
+
+    Raises:
+        InputError: Settings of a driver can't be used.
+        ConfigError: A plugin can't be loaded, or a folder or socket can't be used.
+    """
+    try:
+        chosen = await asyncio.to_thread(create_configured, config, node_name=place.node_name)
+        agent = Agent(
+            tuple(item.driver for item in chosen),
+            node_name=place.node_name,
+            client=client,
+            paths=place.paths,
+            options=AgentOptions(instance_uid=place.instance_uid),
+        )
+        async with agent:
+            names = ",".join(item.driver.name for item in chosen) or "none"
+            log_event(_log, logging.INFO, "Agent runs", node=place.node_name, drivers=names)
+            await asyncio.Event().wait()
+    finally:
+        await client.close()
