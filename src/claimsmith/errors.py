@@ -26,17 +26,21 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "DemoError",
+    "DeviceGrantedError",
     "DeviceHeldError",
+    "DeviceOwnedError",
     "DriverAnswerError",
     "DriverError",
     "FieldError",
     "ForbiddenError",
     "GoneError",
+    "GrantRefusedError",
     "InputError",
     "InvalidObjectError",
     "KubeconfigError",
     "ManifestError",
     "NotFoundError",
+    "PluginCallError",
     "PluginRefusedError",
     "PodStartError",
     "QuantityFormatError",
@@ -240,6 +244,24 @@ class CheckpointError(ConfigError):
         self.path, self.reason, self.hint = path, reason, hint
 
 
+class DeviceOwnedError(ConfigError):
+    """Another process of this machine offers the devices of a driver already.
+
+    Args:
+        driver: Name of the driver.
+        devices: Some of its devices, in words.
+        owner: That process, and in which ways it offers them.
+        ways: In which ways this process was to offer them.
+    """
+
+    def __init__(self, driver: str, *, devices: str, owner: str, ways: str) -> None:
+        super().__init__(
+            f"driver {driver}: found {owner}, which offers {devices} already, allowed one process for a device; "
+            f"stop that process, or let it offer them by {ways} as well"
+        )
+        self.driver, self.devices, self.owner, self.ways = driver, devices, owner, ways
+
+
 class DemoError(ConfigError):
     """A step of the demo did not show what it is about.
 
@@ -375,17 +397,52 @@ class DeviceHeldError(DriverError):
         self.device, self.holder, self.holder_uid = device, holder, holder_uid
 
 
+class DeviceGrantedError(DeviceHeldError):
+    """A device that is wanted, or hardware that it shares, was given to a container by the device plugin.
+
+    Args:
+        device: The device that is wanted.
+        granted: The device that was given away; the same one, or one of the same hardware.
+        resource: The resource by which it was given away.
+        holder_uid: uid of the grant.
+    """
+
+    def __init__(self, device: object, *, granted: object, resource: str, holder_uid: str) -> None:
+        super().__init__(device, holder=resource, holder_uid=holder_uid)
+        same = "it" if granted == device else f"{granted} of the same hardware"
+        self.args = (
+            f"device {device}: found {same} given to a container as {resource}, allowed one owner at a time; "
+            "wait until that container's pod has ended",
+        )
+        self.granted, self.resource = granted, resource
+
+
+class GrantRefusedError(DriverError):
+    """Devices that the kubelet asks for can't be given to a container.
+
+    Args:
+        resource: The resource.
+        reason: What was found, and what is allowed.
+        hint: What to do.
+    """
+
+    def __init__(self, resource: str, reason: str, *, hint: str) -> None:
+        super().__init__(f"resource {resource}: {reason}; {hint}")
+        self.resource, self.reason, self.hint = resource, reason, hint
+
+
 class ClaimNotReadyError(ClaimsmithError):
     """A claim can't be prepared now: in the API server it is not as the kubelet's call says.
 
     Args:
         claim: Namespace and name.
         reason: What was found, and what is allowed.
+        lasts: Whether waiting can't help: only another call of the kubelet can.
     """
 
-    def __init__(self, claim: object, reason: str) -> None:
+    def __init__(self, claim: object, reason: str, *, lasts: bool = False) -> None:
         super().__init__(f"claim {claim}: {reason}; the kubelet asks again")
-        self.claim, self.reason = claim, reason
+        self.claim, self.reason, self.lasts = claim, reason, lasts
 
 
 class PodStartError(ClaimsmithError):
@@ -399,6 +456,10 @@ class PodStartError(ClaimsmithError):
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class PluginCallError(ClaimsmithError):
+    """A caller of a plugin sent something that is no request of the protocol; the call as a whole is refused."""
 
 
 class PluginRefusedError(ClaimsmithError):

@@ -26,6 +26,7 @@ from claimsmith.errors import ClaimsmithError, NotFoundError, PodStartError
 from claimsmith.kube.client import KubeClient
 from claimsmith.model.device import Device
 from claimsmith.model.prepared import DeviceNode
+from claimsmith.node.holding import HoldPolicy
 from claimsmith.testing import builders as b
 from tests.cases.flaky_transport import FlakyTransport
 from tests.cases.paper_driver import PaperDriver
@@ -113,7 +114,7 @@ class NodeStage:
             node_name=NODE,
             client=self.agent_client,
             paths=self.node.paths,
-            options=AgentOptions(boot_id=self.boot_id),
+            options=AgentOptions(boot_id=self.boot_id, hold=HoldPolicy(hold_s=0)),
         )
         running = self._running = _RunningAgent(agent)
         running.task = asyncio.create_task(running.run())

@@ -7,12 +7,11 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc.aio
 import pytest
 
-from claimsmith.errors import ConfigError, NotFoundError, UnreachableError
+from claimsmith.errors import ConfigError
 from claimsmith.kubelet import dra_v1_pb2 as v1
 from claimsmith.kubelet import dra_v1beta1_pb2 as v1beta1
 from claimsmith.kubelet import pluginregistration_v1_pb2 as registration
@@ -24,103 +23,20 @@ from claimsmith.kubelet.services import (
     PREPARE_V1BETA1,
     UNPREPARE_V1,
     WATCH_V1,
-    Method,
 )
-from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.inventory import DeviceHealth
 from claimsmith.model.names import ClaimRef
-from claimsmith.node.plugin import NodePlugin
 from claimsmith.testing.builders import allocated, claim, request, result
-from tests.unit.node.recording_driver import RecordingDriver
-
-DRIVER = RecordingDriver.name
-
-
-class StoredClaims:
-    """An API server that has some claims, or does not answer."""
-
-    def __init__(self, *claims: ResourceClaim) -> None:
-        self.claims = {item.ref: item for item in claims}
-        self.down = False
-
-    async def get_claim(self, ref: ClaimRef) -> ResourceClaim:
-        if self.down:
-            raise UnreachableError("the API server does not answer")
-        if ref not in self.claims:
-            raise NotFoundError(f"claim {ref}: found none", status=404, reason="NotFound")
-        return self.claims[ref]
-
-
-class Bench:
-    """One node with a driver, and an API server."""
-
-    def __init__(self, root: Path) -> None:
-        self.paths = NodePaths.compact(root)
-        self.paths.make()
-        self.driver = RecordingDriver()
-        self.claims = StoredClaims(*(ready(name, device) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))))
-
-    def plugin(self, *, instance_uid: str = "", serves_health: bool = False) -> NodePlugin:
-        return NodePlugin(
-            self.driver,
-            paths=self.paths,
-            node_name="node-a",
-            claims=self.claims,
-            boot_id="boot",
-            instance_uid=instance_uid,
-            serves_health=serves_health,
-        )
-
-    @property
-    def service(self) -> Path:
-        return self.paths.folder_of(DRIVER) / "dra.sock"
-
-    @property
-    def registrar(self) -> Path:
-        return self.paths.plugins_registry / f"{DRIVER}-reg.sock"
-
-    def sockets(self) -> list[str]:
-        return sorted(path.name for path in self.paths.plugins_registry.parent.rglob("*") if path.is_socket())
-
-    def cdi_files(self) -> int:
-        return len(list(self.paths.cdi.iterdir()))
-
-
-def ready(name: str, device: str) -> ResourceClaim:
-    return allocated(claim(name, request()), result(device), reserved_for=["pod"])
-
-
-def named(*names: str) -> list[v1.Claim]:
-    return [v1.Claim(namespace="default", name=name, uid=f"uid-{name}") for name in names]
-
-
-async def call(path: Path, method: Method[Any, Any], message: Any) -> Any:
-    async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
-        rpc = channel.unary_unary(
-            method.path,
-            request_serializer=method.request.SerializeToString,
-            response_deserializer=method.response.FromString,
-        )
-        return await rpc(message, timeout=20)
-
-
-async def prepare(bench: Bench, *names: str) -> dict[str, v1.NodePrepareResourceResponse]:
-    answer = await call(bench.service, PREPARE_V1, v1.NodePrepareResourcesRequest(claims=named(*names)))
-    return dict(answer.claims)
-
-
-async def unprepare(bench: Bench, *names: str) -> dict[str, str]:
-    answer = await call(bench.service, UNPREPARE_V1, v1.NodeUnprepareResourcesRequest(claims=named(*names)))
-    return {uid: entry.error for uid, entry in answer.claims.items()}
+from tests.scenarios.plugin_bench import DRIVER, PluginBench, call, named, prepare, ready, unprepare
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench() -> Iterator[PluginBench]:
     with tempfile.TemporaryDirectory(prefix="cs-") as folder:
-        yield Bench(Path(folder))
+        yield PluginBench(Path(folder))
 
 
-async def test_the_registration_tells_the_type_the_endpoint_and_the_newest_service_first(bench: Bench) -> None:
+async def test_the_registration_tells_the_type_the_endpoint_and_the_newest_service_first(bench: PluginBench) -> None:
     async with bench.plugin():
         info = await call(bench.registrar, GET_INFO, registration.InfoRequest())
 
@@ -128,7 +44,7 @@ async def test_the_registration_tells_the_type_the_endpoint_and_the_newest_servi
     assert info.supported_versions == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
 
 
-async def test_the_kubelets_verdict_on_the_registration_is_kept(bench: Bench) -> None:
+async def test_the_kubelets_verdict_on_the_registration_is_kept(bench: PluginBench) -> None:
     async with bench.plugin() as plugin:
         await call(bench.registrar, NOTIFY, registration.RegistrationStatus(error="no handler"))
         refused = (await plugin.registration.wait(1), plugin.registration.error)
@@ -138,7 +54,7 @@ async def test_the_kubelets_verdict_on_the_registration_is_kept(bench: Bench) ->
         assert await plugin.registration.wait(1)
 
 
-async def test_a_prepared_device_has_an_id_that_a_cdi_file_defines(bench: Bench) -> None:
+async def test_a_prepared_device_has_an_id_that_a_cdi_file_defines(bench: PluginBench) -> None:
     async with bench.plugin() as plugin:
         device = (await prepare(bench, "a"))["uid-a"].devices[0]
 
@@ -148,7 +64,7 @@ async def test_a_prepared_device_has_an_id_that_a_cdi_file_defines(bench: Bench)
         assert [entry.claim.uid for entry in plugin.prepared()] == ["uid-a"]
 
 
-async def test_each_claim_of_a_batch_has_exactly_one_entry_also_when_some_fail(bench: Bench) -> None:
+async def test_each_claim_of_a_batch_has_exactly_one_entry_also_when_some_fail(bench: PluginBench) -> None:
     async with bench.plugin():
         answer = await prepare(bench, "a", "missing", "b", "a")
 
@@ -157,7 +73,7 @@ async def test_each_claim_of_a_batch_has_exactly_one_entry_also_when_some_fail(b
     assert "claim default/missing: found none in the API server" in answer["uid-missing"].error
 
 
-async def test_concurrent_calls_for_one_claim_reach_the_driver_once(bench: Bench) -> None:
+async def test_concurrent_calls_for_one_claim_reach_the_driver_once(bench: PluginBench) -> None:
     async with bench.plugin():
         answers = await asyncio.gather(*(prepare(bench, "a") for _ in range(8)))
 
@@ -165,7 +81,7 @@ async def test_concurrent_calls_for_one_claim_reach_the_driver_once(bench: Bench
     assert bench.driver.calls == [("prepare", "uid-a")]
 
 
-async def test_the_older_version_of_the_service_gives_the_same_devices(bench: Bench) -> None:
+async def test_the_older_version_of_the_service_gives_the_same_devices(bench: PluginBench) -> None:
     wanted = v1beta1.Claim(namespace="default", name="a", uid="uid-a")
     async with bench.plugin():
         answer = await call(bench.service, PREPARE_V1BETA1, v1beta1.NodePrepareResourcesRequest(claims=[wanted]))
@@ -173,7 +89,7 @@ async def test_the_older_version_of_the_service_gives_the_same_devices(bench: Be
     assert answer.claims["uid-a"].devices[0].cdi_device_ids == [f"k8s.{DRIVER}/claim=uid-a:r:gpu-0"]
 
 
-async def test_a_share_travels_with_its_uid_and_other_devices_without(bench: Bench) -> None:
+async def test_a_share_travels_with_its_uid_and_other_devices_without(bench: PluginBench) -> None:
     shared = allocated(claim("s", request()), result("gpu-2", share="share-1"), reserved_for=["pod"])
     bench.claims.claims[shared.ref] = shared
     async with bench.plugin():
@@ -183,7 +99,7 @@ async def test_a_share_travels_with_its_uid_and_other_devices_without(bench: Ben
     assert not answer["uid-a"].devices[0].HasField("share_id")
 
 
-async def test_unprepare_works_twice_and_while_the_api_server_is_down(bench: Bench) -> None:
+async def test_unprepare_works_twice_and_while_the_api_server_is_down(bench: PluginBench) -> None:
     async with bench.plugin() as plugin:
         await prepare(bench, "a")
         bench.claims.down = True
@@ -193,7 +109,7 @@ async def test_unprepare_works_twice_and_while_the_api_server_is_down(bench: Ben
         assert (plugin.prepared(), bench.cdi_files()) == ((), 0)
 
 
-async def test_a_prepared_claim_is_answered_while_the_api_server_is_down_and_others_are_not(bench: Bench) -> None:
+async def test_a_prepared_claim_is_answered_while_the_api_server_is_down_and_others_are_not(bench: PluginBench) -> None:
     async with bench.plugin():
         first = await prepare(bench, "a")
         bench.claims.down = True
@@ -203,7 +119,7 @@ async def test_a_prepared_claim_is_answered_while_the_api_server_is_down_and_oth
     assert "can't be read from the API server" in answer["uid-b"].error
 
 
-async def test_a_driver_that_raises_gives_an_error_and_the_next_call_is_served(bench: Bench) -> None:
+async def test_a_driver_that_raises_gives_an_error_and_the_next_call_is_served(bench: PluginBench) -> None:
     def fail(operation: str) -> None:
         raise SystemExit(1)
 
@@ -217,7 +133,7 @@ async def test_a_driver_that_raises_gives_an_error_and_the_next_call_is_served(b
     assert not served["uid-a"].error
 
 
-async def test_a_stop_leaves_no_socket_and_keeps_what_is_prepared(bench: Bench) -> None:
+async def test_a_stop_leaves_no_socket_and_keeps_what_is_prepared(bench: PluginBench) -> None:
     async with bench.plugin():
         await prepare(bench, "a")
 
@@ -226,7 +142,7 @@ async def test_a_stop_leaves_no_socket_and_keeps_what_is_prepared(bench: Bench) 
         assert [entry.claim.name for entry in plugin.prepared()] == ["a"]
 
 
-async def test_a_socket_that_a_dead_process_left_is_replaced(bench: Bench) -> None:
+async def test_a_socket_that_a_dead_process_left_is_replaced(bench: PluginBench) -> None:
     bench.registrar.parent.mkdir(exist_ok=True)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(bench.registrar))
@@ -236,7 +152,7 @@ async def test_a_socket_that_a_dead_process_left_is_replaced(bench: Bench) -> No
     assert info.name == DRIVER
 
 
-async def test_a_socket_that_another_process_serves_is_left_to_it(bench: Bench) -> None:
+async def test_a_socket_that_another_process_serves_is_left_to_it(bench: PluginBench) -> None:
     async with bench.plugin():
         with pytest.raises(ConfigError, match="found another process that serves it"):
             await bench.plugin().__aenter__()
@@ -244,7 +160,7 @@ async def test_a_socket_that_another_process_serves_is_left_to_it(bench: Bench) 
         assert len(await prepare(bench, "a")) == 1
 
 
-async def test_another_kind_of_file_in_the_sockets_place_is_named_and_kept(bench: Bench) -> None:
+async def test_another_kind_of_file_in_the_sockets_place_is_named_and_kept(bench: PluginBench) -> None:
     bench.registrar.write_text("precious")
 
     with pytest.raises(ConfigError, match="found another kind of file"):
@@ -253,7 +169,7 @@ async def test_another_kind_of_file_in_the_sockets_place_is_named_and_kept(bench
     assert bench.sockets() == []
 
 
-async def test_a_stop_leaves_the_socket_of_a_successor_in_place(bench: Bench) -> None:
+async def test_a_stop_leaves_the_socket_of_a_successor_in_place(bench: PluginBench) -> None:
     async with bench.plugin():
         bench.registrar.unlink()
         bench.service.unlink()
@@ -266,7 +182,7 @@ async def test_a_stop_leaves_the_socket_of_a_successor_in_place(bench: Bench) ->
     assert bench.sockets() == []
 
 
-async def test_two_instances_serve_at_once_and_know_each_others_claims(bench: Bench) -> None:
+async def test_two_instances_serve_at_once_and_know_each_others_claims(bench: PluginBench) -> None:
     async with bench.plugin() as old, bench.plugin(instance_uid="pod-2") as new:
         assert not (await prepare(bench, "a"))["uid-a"].error
         stolen = allocated(claim("thief", request()), "gpu-0", reserved_for=["pod"])
@@ -287,14 +203,14 @@ async def test_two_instances_serve_at_once_and_know_each_others_claims(bench: Be
         assert [entry.claim.name for entry in old.prepared()] == ["b"]
 
 
-def test_a_socket_path_of_200_bytes_is_refused_with_its_length_and_the_limit(bench: Bench) -> None:
+def test_a_socket_path_of_200_bytes_is_refused_with_its_length_and_the_limit(bench: PluginBench) -> None:
     bench.paths = NodePaths.compact(Path("/tmp") / ("x" * 200))
 
     with pytest.raises(ConfigError, match=r"^socket path /tmp/x+/p/\S+: found 2\d\d bytes, allowed 107; [^\n]*$"):
         bench.plugin()
 
 
-async def test_claims_that_the_api_server_no_longer_has_under_their_uid_are_cleaned_up(bench: Bench) -> None:
+async def test_claims_that_the_api_server_no_longer_has_under_their_uid_are_cleaned_up(bench: PluginBench) -> None:
     async with bench.plugin() as plugin:
         await prepare(bench, "a", "b")
         del bench.claims.claims[ClaimRef("default", "a")]
@@ -304,7 +220,7 @@ async def test_claims_that_the_api_server_no_longer_has_under_their_uid_are_clea
         assert [entry.claim.name for entry in plugin.prepared()] == ["b"]
 
 
-async def test_nothing_is_cleaned_up_on_the_word_of_a_failing_api_server(bench: Bench) -> None:
+async def test_nothing_is_cleaned_up_on_the_word_of_a_failing_api_server(bench: PluginBench) -> None:
     async with bench.plugin() as plugin:
         await prepare(bench, "a")
         bench.claims.claims.clear()
@@ -314,7 +230,7 @@ async def test_nothing_is_cleaned_up_on_the_word_of_a_failing_api_server(bench: 
         assert len(plugin.prepared()) == 1
 
 
-async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(bench: Bench) -> None:
+async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(bench: PluginBench) -> None:
     async with (
         bench.plugin(serves_health=True) as plugin,
         grpc.aio.insecure_channel(f"unix:{bench.service}") as channel,

@@ -20,6 +20,7 @@ from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId
+from claimsmith.node.holding import Holding, HoldPolicy
 from claimsmith.node.plugin import NodePlugin, read_boot_id
 from claimsmith.publish.publisher import SlicePublisher
 from claimsmith.sdk.driver import Driver
@@ -40,11 +41,13 @@ class AgentOptions:
         loop: How often drivers are asked, and how health becomes taints.
         instance_uid: uid of the agent's pod; needed only for two at a time, as during a rolling update.
         boot_id: Which boot of the machine this is; None: ask the kernel.
+        hold: How long a prepare that can't succeed yet waits.
     """
 
     loop: LoopOptions = field(default_factory=LoopOptions)
     instance_uid: str = ""
     boot_id: str | None = None
+    hold: HoldPolicy = field(default_factory=HoldPolicy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +146,7 @@ class Agent:
                 boot_id=boot_id,
                 instance_uid=chosen.instance_uid,
                 meter=self.meter,
+                holding=Holding(chosen.hold),
                 serves_health=type(driver).watch_health is not Driver.watch_health,
             )
             publisher = SlicePublisher(client, driver=driver.name, node=node_name)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from claimsmith.errors import ApiError, ClaimNotReadyError, ClaimsmithError, NotFoundError
+from claimsmith.errors import ApiError, ClaimNotReadyError, ClaimsmithError, NotFoundError, PluginCallError
 from claimsmith.kubelet import dra_v1_pb2 as v1
 from claimsmith.kubelet import dra_v1beta1_pb2 as v1beta1
 from claimsmith.kubelet.services import (
@@ -25,20 +26,32 @@ from claimsmith.kubelet.services import (
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.prepared import ClaimKey
+from claimsmith.node.draanswers import (
+    Outcome,
+    answer_prepare_v1,
+    answer_prepare_v1beta1,
+    answer_unprepare_v1,
+    answer_unprepare_v1beta1,
+)
 from claimsmith.node.entry import PreparedClaim
+from claimsmith.node.holding import Holding
 from claimsmith.node.preparation import Preparation
 from claimsmith.node.requests import parse_prepare_request
-from claimsmith.node.sockets import Handler, unary_handler
+from claimsmith.node.sockets import Handler, timed_handler
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["DRA_SERVICES", "ClaimReader", "DraPlugin"]
+__all__ = ["CLAIMS_MAX", "DRA_SERVICES", "ClaimReader", "DraPlugin"]
 
 DRA_SERVICES: Final = (DRA_V1, DRA_V1BETA1)
 """Services by their registration names; the kubelet takes the first one that it knows."""
+CLAIMS_MAX: Final = 1024
+"""Claims that one call may name; a pod has far fewer."""
 _READ_TIMEOUT_S: Final = 10.0
+_READS_MAX: Final = 8
+"""Claims that are read from the API server at the same time."""
 
 _log = get_logger("node")
-_Claim = v1.Claim | v1beta1.Claim
+_Claims = Sequence[v1.Claim] | Sequence[v1beta1.Claim]
 _Value = TypeVar("_Value")
 
 
@@ -58,12 +71,15 @@ class ClaimReader(Protocol):
 class DraPlugin:
     """Answers the kubelet: exactly one entry for each claim of a call, whatever happens to the others.
 
+    A prepare that can't succeed yet is held, and does not delay other calls or other claims of its call.
+
     Args:
         driver: Name of the driver.
         node_name: Name of this node.
         claims: Reads the claims that the kubelet names.
         preparation: Prepares and unprepares.
         executor: Has one thread, so that the driver is never called twice at a time.
+        holding: How long calls wait.
     """
 
     def __init__(
@@ -74,33 +90,46 @@ class DraPlugin:
         claims: ClaimReader,
         preparation: Preparation,
         executor: ThreadPoolExecutor,
+        holding: Holding | None = None,
     ) -> None:
         self._driver, self._node_name, self._claims = driver, node_name, claims
         self._preparation, self._executor = preparation, executor
+        self._holding = holding or Holding()
+        self._reading = asyncio.Semaphore(_READS_MAX)
+        self._unprepared: Counter[str] = Counter()
+        self._preparing: Counter[str] = Counter()
 
     def handlers(self) -> tuple[Handler, ...]:
         """Return what serves the DRA socket."""
         return (
-            unary_handler(PREPARE_V1, self._prepare_v1),
-            unary_handler(UNPREPARE_V1, self._unprepare_v1),
-            unary_handler(PREPARE_V1BETA1, self._prepare_v1beta1),
-            unary_handler(UNPREPARE_V1BETA1, self._unprepare_v1beta1),
+            timed_handler(PREPARE_V1, self._prepare_v1),
+            timed_handler(UNPREPARE_V1, self._unprepare_v1),
+            timed_handler(PREPARE_V1BETA1, self._prepare_v1beta1),
+            timed_handler(UNPREPARE_V1BETA1, self._unprepare_v1beta1),
         )
 
-    async def prepare(self, claim: ClaimKey) -> PreparedClaim:
-        """Prepare one claim.
+    async def prepare(self, claim: ClaimKey, *, caller_waits_s: float | None = None) -> PreparedClaim:
+        """Prepare one claim; waits while it can't be done yet.
+
+        Args:
+            claim: The claim as the kubelet names it.
+            caller_waits_s: Seconds until the caller gives up; None when it does not say.
 
         Raises:
             ClaimNotReadyError, DeviceHeldError, DriverError, ConfigError: As `Preparation.prepare`.
-            ApiError: The claim can't be read, and was not prepared before.
+            ClaimNotReadyError: The claim can't be read, and was not prepared before, or was unprepared meanwhile.
         """
+        before = self._unprepared[claim.uid]
+        self._preparing[claim.uid] += 1
         try:
-            async with asyncio.timeout(_READ_TIMEOUT_S):
-                found = await self._claims.get_claim(ClaimRef(claim.namespace, claim.name))
-        except (ApiError, TimeoutError) as error:
-            return await self._answer_without_api(claim, error)
-        request = parse_prepare_request(found, claim, driver=self._driver, node_name=self._node_name)
-        return await self._run(lambda: self._preparation.prepare(request))
+            return await self._holding.hold(
+                lambda: self._prepare_once(claim, before), subject=claim, caller_waits_s=caller_waits_s
+            )
+        finally:
+            self._preparing[claim.uid] -= 1
+            if not self._preparing[claim.uid]:
+                del self._preparing[claim.uid]
+                self._unprepared.pop(claim.uid, None)
 
     async def unprepare(self, claim: ClaimKey) -> None:
         """Undo the preparation of one claim; asks no API server, since the claim may be gone there.
@@ -108,12 +137,38 @@ class DraPlugin:
         Raises:
             DriverError, ConfigError: As `Preparation.unprepare`.
         """
-        await self._run(lambda: self._preparation.unprepare(claim))
+        if claim.uid in self._preparing:
+            self._unprepared[claim.uid] += 1
+        try:
+            await self._run(lambda: self._preparation.unprepare(claim))
+        finally:
+            self._holding.wake()
+
+    async def _prepare_once(self, claim: ClaimKey, unprepared_before: int) -> PreparedClaim:
+        def check_wanted() -> None:
+            """A call that was overtaken by its claim's unprepare must not prepare it again: nobody would undo that."""
+            if self._unprepared[claim.uid] != unprepared_before:
+                raise ClaimNotReadyError(claim, "found it unprepared while the call waited", lasts=True)
+
+        check_wanted()
+        try:
+            async with self._reading, asyncio.timeout(_READ_TIMEOUT_S):
+                found = await self._claims.get_claim(ClaimRef(claim.namespace, claim.name))
+        except (ApiError, TimeoutError) as error:
+            return await self._answer_without_api(claim, error)
+        request = parse_prepare_request(found, claim, driver=self._driver, node_name=self._node_name)
+
+        def prepare() -> PreparedClaim:
+            check_wanted()
+            return self._preparation.prepare(request)
+
+        return await self._run(prepare)
 
     async def _answer_without_api(self, claim: ClaimKey, error: ApiError | TimeoutError) -> PreparedClaim:
         """Return what was prepared before, if only the API server is out of reach."""
         if isinstance(error, NotFoundError):
-            raise ClaimNotReadyError(claim, "found none in the API server, allowed a stored claim") from error
+            reason = "found none in the API server, allowed a stored claim"
+            raise ClaimNotReadyError(claim, reason, lasts=True) from error
         known = await self._run(lambda: self._preparation.find_answer(claim))
         if known is None:
             reason = str(error) or f"no answer within {_READ_TIMEOUT_S:g} s"
@@ -123,68 +178,51 @@ class DraPlugin:
     async def _run(self, call: Callable[[], _Value]) -> _Value:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
-    async def _prepare_v1(self, request: v1.NodePrepareResourcesRequest) -> v1.NodePrepareResourcesResponse:
-        outcomes = await self._for_each("prepare", request.claims, self.prepare)
-        return v1.NodePrepareResourcesResponse(
-            claims={
-                uid: v1.NodePrepareResourceResponse(
-                    error=_error_text(outcome),
-                    devices=[
-                        v1.Device(**device, share_id=share_id or None)
-                        for device, share_id in zip(_devices(outcome), _share_ids(outcome), strict=True)
-                    ],
-                )
-                for uid, outcome in outcomes.items()
-            }
-        )
+    async def _prepare_v1(
+        self, request: v1.NodePrepareResourcesRequest, waits_s: float | None
+    ) -> v1.NodePrepareResourcesResponse:
+        return answer_prepare_v1(await self._prepare_each(request.claims, waits_s))
 
     async def _prepare_v1beta1(
-        self, request: v1beta1.NodePrepareResourcesRequest
+        self, request: v1beta1.NodePrepareResourcesRequest, waits_s: float | None
     ) -> v1beta1.NodePrepareResourcesResponse:
-        outcomes = await self._for_each("prepare", request.claims, self.prepare)
-        return v1beta1.NodePrepareResourcesResponse(
-            claims={
-                uid: v1beta1.NodePrepareResourceResponse(
-                    error=_error_text(outcome),
-                    devices=[v1beta1.Device(**device) for device in _devices(outcome)],
-                )
-                for uid, outcome in outcomes.items()
-            }
-        )
+        return answer_prepare_v1beta1(await self._prepare_each(request.claims, waits_s))
 
-    async def _unprepare_v1(self, request: v1.NodeUnprepareResourcesRequest) -> v1.NodeUnprepareResourcesResponse:
-        outcomes = await self._for_each("unprepare", request.claims, self.unprepare)
-        return v1.NodeUnprepareResourcesResponse(
-            claims={
-                uid: v1.NodeUnprepareResourceResponse(error=_error_text(outcome)) for uid, outcome in outcomes.items()
-            }
-        )
+    async def _unprepare_v1(
+        self, request: v1.NodeUnprepareResourcesRequest, waits_s: float | None
+    ) -> v1.NodeUnprepareResourcesResponse:
+        del waits_s
+        return answer_unprepare_v1(await self._for_each("unprepare", request.claims, self.unprepare))
 
     async def _unprepare_v1beta1(
-        self, request: v1beta1.NodeUnprepareResourcesRequest
+        self, request: v1beta1.NodeUnprepareResourcesRequest, waits_s: float | None
     ) -> v1beta1.NodeUnprepareResourcesResponse:
-        outcomes = await self._for_each("unprepare", request.claims, self.unprepare)
-        return v1beta1.NodeUnprepareResourcesResponse(
-            claims={
-                uid: v1beta1.NodeUnprepareResourceResponse(error=_error_text(outcome))
-                for uid, outcome in outcomes.items()
-            }
-        )
+        del waits_s
+        return answer_unprepare_v1beta1(await self._for_each("unprepare", request.claims, self.unprepare))
+
+    async def _prepare_each(self, claims: _Claims, waits_s: float | None) -> dict[str, Outcome]:
+        async def prepare(claim: ClaimKey) -> PreparedClaim:
+            return await self.prepare(claim, caller_waits_s=waits_s)
+
+        return await self._for_each("prepare", claims, prepare)
 
     async def _for_each(
-        self,
-        operation: str,
-        claims: Iterable[_Claim],
-        act: Callable[[ClaimKey], Awaitable[PreparedClaim | None]],
-    ) -> dict[str, PreparedClaim | Exception | None]:
-        """Act on each claim, each one once; return what came of each by its uid."""
+        self, operation: str, claims: _Claims, act: Callable[[ClaimKey], Awaitable[PreparedClaim | None]]
+    ) -> dict[str, Outcome]:
+        """Act on each claim, each one once; return what came of each by its uid.
+
+        Raises:
+            PluginCallError: There are more claims than any pod has.
+        """
+        if len(claims) > CLAIMS_MAX:
+            raise PluginCallError(f"{operation}: found {len(claims)} claims, allowed {CLAIMS_MAX}; ask for fewer")
         keys = {claim.uid: ClaimKey(namespace=claim.namespace, name=claim.name, uid=claim.uid) for claim in claims}
         outcomes = await asyncio.gather(*(self._attempt(operation, key, act) for key in keys.values()))
         return dict(zip(keys, outcomes, strict=True))
 
     async def _attempt(
         self, operation: str, claim: ClaimKey, act: Callable[[ClaimKey], Awaitable[PreparedClaim | None]]
-    ) -> PreparedClaim | Exception | None:
+    ) -> Outcome:
         try:
             outcome = await act(claim)
         except Exception as error:
@@ -193,29 +231,3 @@ class DraPlugin:
             return error
         log_event(_log, logging.INFO, f"Claim {operation}d", claim=claim, uid=claim.uid, driver=self._driver)
         return outcome
-
-
-def _error_text(outcome: PreparedClaim | Exception | None) -> str:
-    if not isinstance(outcome, Exception):
-        return ""
-    return str(outcome) if isinstance(outcome, ClaimsmithError) else f"{type(outcome).__name__}: {outcome}"
-
-
-def _devices(outcome: PreparedClaim | Exception | None) -> Sequence[dict[str, Any]]:
-    """Return the devices of a prepared claim by field names of the protocol; request names have no sub-request."""
-    if not isinstance(outcome, PreparedClaim):
-        return ()
-    return [
-        {
-            "request_names": [device.request],
-            "pool_name": device.id.pool,
-            "device_name": device.id.device,
-            "cdi_device_ids": device.cdi_ids,
-        }
-        for device in outcome.devices
-    ]
-
-
-def _share_ids(outcome: PreparedClaim | Exception | None) -> Sequence[str]:
-    """Return the share of each device, empty for a whole one; v1beta1 knows no shares."""
-    return [device.share_id for device in outcome.devices] if isinstance(outcome, PreparedClaim) else ()

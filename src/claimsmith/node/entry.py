@@ -1,18 +1,21 @@
-"""What a node remembers of a claim: which devices it holds and under which CDI ids containers get them."""
+"""What a node remembers of a claim or a grant: which devices it holds and under which CDI ids containers get them."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 from claimsmith.errors import ClaimNotReadyError, DeviceHeldError
 from claimsmith.model.names import DeviceId
 from claimsmith.model.prepared import ClaimKey, PrepareRequest
 
-__all__ = ["HeldDevice", "PreparedClaim", "check_free", "parse_uid"]
+__all__ = ["Grant", "HeldDevice", "PreparedClaim", "check_free", "grant_key", "is_grant", "parse_uid"]
 
+_GRANT: Final = "grant-"
 _UID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9])?")
 
 
@@ -77,6 +80,47 @@ class PreparedClaim:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Devices that the device plugin gave to a container, or is about to give.
+
+    Args:
+        entry: What is prepared; its claim stands for the grant.
+        resource: Extended resource under which the kubelet took them.
+        ids: Their ids for the kubelet, sorted; empty when they are not known any more, as after a damaged checkpoint.
+        granted_s: When, in seconds since 1970; for people.
+    """
+
+    entry: PreparedClaim
+    resource: str
+    ids: tuple[str, ...]
+    granted_s: float = 0.0
+
+    @property
+    def uid(self) -> str:
+        """What tells the grant from others, and from claims."""
+        return self.entry.claim.uid
+
+    @property
+    def devices(self) -> tuple[DeviceId, ...]:
+        """The devices, each once."""
+        return tuple(dict.fromkeys(device.id for device in self.entry.devices))
+
+
+def grant_key(resource: str, ids: Iterable[str]) -> ClaimKey:
+    """Return the claim that stands for a grant: the same one for the same ids.
+
+    Its name has a slash, and so is no name of a real claim.
+    """
+    text = json.dumps([resource, sorted(ids)])
+    return ClaimKey(namespace="", name=resource, uid=f"{_GRANT}{sha256(text.encode()).hexdigest()[:24]}")
+
+
+def is_grant(claim: ClaimKey) -> bool:
+    """Tell whether a claim stands for a grant."""
+    return not claim.namespace and claim.uid.startswith(_GRANT)
+
+
 def check_free(wanted: PreparedClaim, entries: Iterable[PreparedClaim]) -> None:
     """Check that no other claim holds a device that a claim wants.
 
@@ -107,7 +151,6 @@ def parse_uid(claim: ClaimKey) -> str:
         ClaimNotReadyError: It has characters that no API server makes.
     """
     if not _UID.fullmatch(claim.uid):
-        raise ClaimNotReadyError(
-            claim, f"found uid {claim.uid[:80]!r}, allowed at most 128 letters, digits, dashes and dots"
-        )
+        reason = f"found uid {claim.uid[:80]!r}, allowed at most 128 letters, digits, dashes and dots"
+        raise ClaimNotReadyError(claim, reason, lasts=True)
     return claim.uid

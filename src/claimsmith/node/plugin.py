@@ -18,6 +18,7 @@ from claimsmith.model.names import ClaimRef
 from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, DraPlugin
 from claimsmith.node.entry import PreparedClaim
 from claimsmith.node.health import HEALTH_SERVICES, HealthService
+from claimsmith.node.holding import Holding
 from claimsmith.node.preparation import Preparation
 from claimsmith.node.registration import Registration, registration_socket, service_socket
 from claimsmith.node.sockets import SocketServer
@@ -56,6 +57,7 @@ class NodePlugin:
         instance_uid: uid of the driver's pod; needed only for two at a time, as during a rolling update.
         meter: Takes the numbers; a meter of its own when not given.
         serves_health: Whether `report_health` will be called for the devices; else the kubelet asks for no health.
+        holding: Lets a prepare that can't succeed yet wait; for as long as the kubelet does when not given.
 
     Raises:
         ConfigError: A socket's path is too long.
@@ -72,6 +74,7 @@ class NodePlugin:
         instance_uid: str = "",
         meter: Meter | None = None,
         serves_health: bool = False,
+        holding: Holding | None = None,
     ) -> None:
         self._driver, self._paths, self._claims = driver, paths, claims
         folder = paths.folder_of(driver.name)
@@ -80,12 +83,15 @@ class NodePlugin:
         self.meter = meter or Meter()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"driver-{driver.name}")
         self._preparation = Preparation(driver, folder=folder, cdi_folder=paths.cdi, boot_id=boot_id, meter=self.meter)
+        self.holding = holding or Holding()
+        """The prepare calls that wait; who gives a device back in another way than through this plugin wakes them."""
         self._dra = DraPlugin(
             driver.name,
             node_name=node_name,
             claims=claims,
             preparation=self._preparation,
             executor=self._executor,
+            holding=self.holding,
         )
         self._health = HealthService(node_name)
         services = (*DRA_SERVICES, *HEALTH_SERVICES) if serves_health else DRA_SERVICES

@@ -32,17 +32,21 @@ def parse_prepare_request(claim: ResourceClaim, key: ClaimKey, *, driver: str, n
     ours.
     """
     if claim.uid != key.uid:
-        raise ClaimNotReadyError(key, f"found uid {claim.uid}, allowed {key.uid}: it was deleted and made again")
+        raise ClaimNotReadyError(
+            key, f"found uid {claim.uid}, allowed {key.uid}: it was deleted and made again", lasts=True
+        )
     allocation = claim.allocation
     if allocation is None:
         raise ClaimNotReadyError(key, "found no allocation, allowed an allocated claim")
     if not claim.reserved_for:
         raise ClaimNotReadyError(key, "found it reserved for nobody, allowed a claim that is reserved for a pod")
     if allocation.node_selector is not None and _excludes(allocation.node_selector, node_name):
-        raise ClaimNotReadyError(key, f"found it allocated for another node, allowed one for node {node_name}")
+        raise ClaimNotReadyError(
+            key, f"found it allocated for another node, allowed one for node {node_name}", lasts=True
+        )
     devices = tuple(_requested(result, allocation) for result in allocation.results if result.driver == driver)
     if not devices:
-        raise ClaimNotReadyError(key, f"found no device of driver {driver}, allowed a claim that has some")
+        raise ClaimNotReadyError(key, f"found no device of driver {driver}, allowed a claim that has some", lasts=True)
     return PrepareRequest(claim=key, devices=devices)
 
 

@@ -18,13 +18,13 @@ from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
-from claimsmith.errors import ConfigError
+from claimsmith.errors import ConfigError, PluginCallError
 from claimsmith.kubelet.paths import parse_socket_path
 from claimsmith.kubelet.services import Method
 
-__all__ = ["Handler", "SocketServer", "stream_handler", "unary_handler"]
+__all__ = ["Handler", "SocketServer", "stream_handler", "timed_handler", "unary_handler"]
 
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
@@ -42,15 +42,29 @@ class Handler:
 def unary_handler(method: Method[_Request, _Response], answer: Callable[[_Request], Awaitable[_Response]]) -> Handler:
     """Return the handler of a method that gives one response."""
 
-    async def behave(request: _Request, context: grpc.aio.ServicerContext[_Request, _Response]) -> _Response:
-        del context
+    async def behave(request: _Request, waits_s: float | None) -> _Response:
+        del waits_s
         return await answer(request)
 
-    rpc = grpc.unary_unary_rpc_method_handler(
-        behave,
-        request_deserializer=method.request.FromString,
-        response_serializer=method.response.SerializeToString,
-    )
+    return timed_handler(method, behave)
+
+
+def timed_handler(
+    method: Method[_Request, _Response], answer: Callable[[_Request, float | None], Awaitable[_Response]]
+) -> Handler:
+    """Return the handler of a method that gives one response, and is told how many seconds its caller waits.
+
+    What can't be read, and a `PluginCallError`, ends the call as an invalid argument, without a word in the log.
+    """
+
+    async def behave(data: bytes, context: grpc.aio.ServicerContext[bytes, _Response]) -> _Response:
+        request = await _read(method, data, context)
+        try:
+            return await answer(request, context.time_remaining())
+        except PluginCallError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
+    rpc = grpc.unary_unary_rpc_method_handler(behave, response_serializer=method.response.SerializeToString)
     return Handler(method=method, rpc=rpc)
 
 
@@ -59,19 +73,24 @@ def stream_handler(
 ) -> Handler:
     """Return the handler of a method that gives a stream of responses."""
 
-    async def behave(
-        request: _Request, context: grpc.aio.ServicerContext[_Request, _Response]
-    ) -> AsyncIterator[_Response]:
-        del context
-        async for response in answer(request):
+    async def behave(data: bytes, context: grpc.aio.ServicerContext[bytes, _Response]) -> AsyncIterator[_Response]:
+        async for response in answer(await _read(method, data, context)):
             yield response
 
-    rpc = grpc.unary_stream_rpc_method_handler(
-        behave,
-        request_deserializer=method.request.FromString,
-        response_serializer=method.response.SerializeToString,
-    )
+    rpc = grpc.unary_stream_rpc_method_handler(behave, response_serializer=method.response.SerializeToString)
     return Handler(method=method, rpc=rpc)
+
+
+async def _read(
+    method: Method[_Request, _Response], data: bytes, context: grpc.aio.ServicerContext[bytes, _Response]
+) -> _Request:
+    """Return the request, or end the call: left to gRPC, a text that is no UTF-8 fills the log with a traceback."""
+    try:
+        return method.request.FromString(data)
+    except DecodeError as error:
+        await context.abort(
+            grpc.StatusCode.INVALID_ARGUMENT, f"{method.path}: found no request of this method: {error}"
+        )
 
 
 class SocketServer:
