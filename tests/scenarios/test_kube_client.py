@@ -24,6 +24,7 @@ from claimsmith.errors import (
     UnreachableError,
 )
 from claimsmith.kube.client import KubeClient, Preconditions
+from claimsmith.kube.configured import ConfiguredTransport, parse_kubeconfig
 from claimsmith.kube.lease import LeaderLease
 from claimsmith.kube.reflector import ObjectKey
 from claimsmith.model.names import PodRef
@@ -45,7 +46,12 @@ def kubeconfig(server: EmbeddedApiServer, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(params=["address", "kubeconfig"])
+def configured(path: Path) -> KubeClient:
+    """Return a client that sends through the library, as for ways to log in that are not plain."""
+    return KubeClient(ConfiguredTransport(parse_kubeconfig(path)))
+
+
+@pytest.fixture(params=["address", "kubeconfig", "library"])
 async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[KubeClient]:
     """A client of a server without token, once by each way of sending."""
     async with EmbeddedApiServer(Store(stored_kinds())) as server:
@@ -54,7 +60,8 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         else:
             path = tmp_path / "config"
             path.write_text(yaml.safe_dump(kubeconfig_for(server.url)))
-            found = KubeClient.from_kubeconfig(path)
+            library = request.param == "library"
+            found = configured(path) if library else KubeClient.from_kubeconfig(path)
         try:
             yield found
         finally:
@@ -185,7 +192,7 @@ async def test_a_server_that_is_gone_is_unreachable(tmp_path: Path) -> None:
         url = server.url
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(kubeconfig_for(url)))
-    for client in (KubeClient.for_url(url), KubeClient.from_kubeconfig(path)):
+    for client in (KubeClient.for_url(url), KubeClient.from_kubeconfig(path), configured(path)):
         with pytest.raises(UnreachableError, match="GET /api/v1/events"):
             await client.list(EVENT)
         await client.close()

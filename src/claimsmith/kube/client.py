@@ -13,8 +13,9 @@ import msgspec
 
 from claimsmith.api.kinds import POD, Kind
 from claimsmith.errors import ApiError, ThrottledError
+from claimsmith.kube.access import Access, find_access, find_pod_access
 from claimsmith.kube.answers import build_error, build_status_error, parse_object
-from claimsmith.kube.direct import DirectTransport
+from claimsmith.kube.direct import IDLE_MAX_S, DirectTransport
 from claimsmith.kube.paths import collection_path, object_path, with_query
 from claimsmith.kube.transport import Answer, Request, Transport
 from claimsmith.model.names import PodRef
@@ -110,6 +111,8 @@ class KubeClient:
         Raises:
             KubeconfigError: The file can't be read or used.
         """
+        if (access := find_access(path, context=context)) is not None:
+            return cls._for_access(access, field_manager, timeout_s)
         from claimsmith.kube.configured import ConfiguredTransport, parse_kubeconfig
 
         transport = ConfiguredTransport(parse_kubeconfig(path, context=context))
@@ -122,10 +125,17 @@ class KubeClient:
         Raises:
             KubeconfigError: This process does not run in a pod with a service account.
         """
+        if (access := find_pod_access()) is not None:
+            return cls._for_access(access, field_manager, timeout_s)
         from claimsmith.kube.configured import ConfiguredTransport, parse_in_cluster
 
         transport = ConfiguredTransport(parse_in_cluster())
         return cls(transport, field_manager=field_manager, timeout_s=timeout_s, namespace=transport.namespace)
+
+    @classmethod
+    def _for_access(cls, access: Access, field_manager: str, timeout_s: float) -> KubeClient:
+        transport = DirectTransport(access, idle_max_s=IDLE_MAX_S)
+        return cls(transport, field_manager=field_manager, timeout_s=timeout_s, namespace=access.namespace)
 
     def for_manager(self, field_manager: str) -> KubeClient:
         """Return a client under another field manager on the same connections."""
