@@ -87,14 +87,15 @@ def test_unknown_health_changes_nothing() -> None:
     assert list(found.taints(100)) == [GPU]
 
 
-def test_the_newest_cause_is_the_value_and_fits_the_api() -> None:
+def test_each_cause_is_a_taint_whose_value_fits_the_api() -> None:
     found = taints()
     found.note(report(False, "xid-79"), 0)
     found.note(report(False, "!ECC: double bit " + "x" * 80), 1)
 
-    value = found.taints(1)[GPU][0].value
-    assert value.startswith("ECC-double-bit-xxx")
-    assert len(value) <= 63
+    first, second = (taint.value for taint in found.taints(1)[GPU])
+    assert first == "xid-79"
+    assert second.startswith("ECC-double-bit-xxx")
+    assert len(second) <= 63
 
 
 def test_devices_of_other_pools_are_told_apart() -> None:
