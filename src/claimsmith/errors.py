@@ -29,6 +29,7 @@ __all__ = [
     "DeviceGrantedError",
     "DeviceHeldError",
     "DeviceOwnedError",
+    "DeviceRefusedError",
     "DriverAnswerError",
     "DriverError",
     "FieldError",
@@ -42,6 +43,7 @@ __all__ = [
     "NotFoundError",
     "PluginCallError",
     "PluginRefusedError",
+    "PodRejectedError",
     "PodStartError",
     "QuantityFormatError",
     "RequestError",
@@ -387,34 +389,35 @@ class DeviceHeldError(DriverError):
         device: The device.
         holder: Namespace and name of the claim that holds it.
         holder_uid: Its uid.
+        held: The device that the other claim holds; None: the same one, else one of the same hardware.
     """
 
-    def __init__(self, device: object, *, holder: object, holder_uid: str) -> None:
+    def __init__(self, device: object, *, holder: object, holder_uid: str, held: object = None) -> None:
+        same = "" if held is None or held == device else f"{held} of the same hardware "
         super().__init__(
-            f"device {device}: found prepared for claim {holder} (uid {holder_uid}), allowed one claim at a time; "
-            "wait until the kubelet has unprepared that claim"
+            f"device {device}: found {same}prepared for claim {holder} (uid {holder_uid}), allowed one claim at a "
+            "time; wait until the kubelet has unprepared that claim"
         )
-        self.device, self.holder, self.holder_uid = device, holder, holder_uid
+        self.device, self.holder, self.holder_uid, self.held = device, holder, holder_uid, held or device
 
 
-class DeviceGrantedError(DeviceHeldError):
+class DeviceGrantedError(DriverError):
     """A device that is wanted, or hardware that it shares, was given to a container by the device plugin.
 
     Args:
         device: The device that is wanted.
-        granted: The device that was given away; the same one, or one of the same hardware.
+        held: The device that was given away; the same one, or one of the same hardware.
         resource: The resource by which it was given away.
         holder_uid: uid of the grant.
     """
 
-    def __init__(self, device: object, *, granted: object, resource: str, holder_uid: str) -> None:
-        super().__init__(device, holder=resource, holder_uid=holder_uid)
-        same = "it" if granted == device else f"{granted} of the same hardware"
-        self.args = (
+    def __init__(self, device: object, *, held: object, resource: str, holder_uid: str) -> None:
+        same = "it" if held == device else f"{held} of the same hardware"
+        super().__init__(
             f"device {device}: found {same} given to a container as {resource}, allowed one owner at a time; "
-            "wait until that container's pod has ended",
+            "wait until that container's pod has ended"
         )
-        self.granted, self.resource = granted, resource
+        self.device, self.held, self.resource, self.holder_uid = device, held, resource, holder_uid
 
 
 class GrantRefusedError(DriverError):
@@ -451,11 +454,29 @@ class PodStartError(ClaimsmithError):
     Args:
         message: What was found.
         reason: The reason of the event on the pod, e.g. `FailedPrepareDynamicResources`.
+        waiting: The reason why its containers wait, if one of them can't be made; empty: they are not begun.
+    """
+
+    def __init__(self, message: str, *, reason: str, waiting: str = "") -> None:
+        super().__init__(message)
+        self.reason, self.waiting = reason, waiting
+
+
+class PodRejectedError(ClaimsmithError):
+    """A kubelet does not admit a pod, for good; whoever made the pod makes another.
+
+    Args:
+        message: What was found.
+        reason: The reason in the pod's status, e.g. `UnexpectedAdmissionError`.
     """
 
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class DeviceRefusedError(ClaimsmithError):
+    """A kubelet's device manager, or a device plugin, does not give a container what it asks for."""
 
 
 class PluginCallError(ClaimsmithError):
