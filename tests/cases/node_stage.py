@@ -27,6 +27,7 @@ from claimsmith.kube.client import KubeClient
 from claimsmith.model.device import Device
 from claimsmith.model.prepared import DeviceNode
 from claimsmith.node.holding import HoldPolicy
+from claimsmith.node.sweep import SweepPolicy
 from claimsmith.testing import builders as b
 from tests.cases.flaky_transport import FlakyTransport
 from tests.cases.paper_driver import PaperDriver
@@ -114,7 +115,9 @@ class NodeStage:
             node_name=NODE,
             client=self.agent_client,
             paths=self.node.paths,
-            options=AgentOptions(boot_id=self.boot_id, hold=HoldPolicy(hold_s=0)),
+            options=AgentOptions(
+                boot_id=self.boot_id, hold=HoldPolicy(hold_s=0), sweep=SweepPolicy(tick_s=0.2, confirm_s=0)
+            ),
         )
         running = self._running = _RunningAgent(agent)
         running.task = asyncio.create_task(running.run())

@@ -25,9 +25,8 @@ from claimsmith.kubelet.services import (
     WATCH_V1,
 )
 from claimsmith.model.inventory import DeviceHealth
-from claimsmith.model.names import ClaimRef
 from claimsmith.testing.builders import allocated, claim, request, result
-from tests.scenarios.plugin_bench import DRIVER, PluginBench, call, named, prepare, ready, unprepare
+from tests.scenarios.plugin_bench import DRIVER, PluginBench, call, named, prepare, unprepare
 
 
 @pytest.fixture
@@ -208,26 +207,6 @@ def test_a_socket_path_of_200_bytes_is_refused_with_its_length_and_the_limit(ben
 
     with pytest.raises(ConfigError, match=r"^socket path /tmp/x+/p/\S+: found 2\d\d bytes, allowed 107; [^\n]*$"):
         bench.plugin()
-
-
-async def test_claims_that_the_api_server_no_longer_has_under_their_uid_are_cleaned_up(bench: PluginBench) -> None:
-    async with bench.plugin() as plugin:
-        await prepare(bench, "a", "b")
-        del bench.claims.claims[ClaimRef("default", "a")]
-        bench.claims.claims[ClaimRef("default", "b")] = ready("b", "gpu-1")
-
-        assert await plugin.remove_leftovers() == 1
-        assert [entry.claim.name for entry in plugin.prepared()] == ["b"]
-
-
-async def test_nothing_is_cleaned_up_on_the_word_of_a_failing_api_server(bench: PluginBench) -> None:
-    async with bench.plugin() as plugin:
-        await prepare(bench, "a")
-        bench.claims.claims.clear()
-        bench.claims.down = True
-
-        assert await plugin.remove_leftovers() == 0
-        assert len(plugin.prepared()) == 1
 
 
 async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(bench: PluginBench) -> None:

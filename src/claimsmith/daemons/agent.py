@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from claimsmith.api.kinds import NODE, RESOURCE_CLAIM
 from claimsmith.api.resource import parse_resource_claim
@@ -22,13 +22,12 @@ from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.node.holding import Holding, HoldPolicy
 from claimsmith.node.plugin import NodePlugin, read_boot_id
+from claimsmith.node.sweep import SweepPolicy
 from claimsmith.publish.publisher import SlicePublisher
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
 __all__ = ["Agent", "AgentOptions", "ApiClaims", "DriverState"]
-
-_LEFTOVERS_S: Final = 300.0
 
 _log = get_logger("agent")
 
@@ -42,12 +41,14 @@ class AgentOptions:
         instance_uid: uid of the agent's pod; needed only for two at a time, as during a rolling update.
         boot_id: Which boot of the machine this is; None: ask the kernel.
         hold: How long a prepare that can't succeed yet waits.
+        sweep: How often to look for claims that are over.
     """
 
     loop: LoopOptions = field(default_factory=LoopOptions)
     instance_uid: str = ""
     boot_id: str | None = None
     hold: HoldPolicy = field(default_factory=HoldPolicy)
+    sweep: SweepPolicy = field(default_factory=SweepPolicy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +148,7 @@ class Agent:
                 instance_uid=chosen.instance_uid,
                 meter=self.meter,
                 holding=Holding(chosen.hold),
+                sweep=chosen.sweep,
                 serves_health=type(driver).watch_health is not Driver.watch_health,
             )
             publisher = SlicePublisher(client, driver=driver.name, node=node_name)
@@ -234,7 +236,7 @@ class _Part:
         """Return what runs as long as the agent does, with names."""
         return (
             (self.publisher.run(), f"publish {self.driver.name}"),
-            (self._remove_leftovers(), f"leftovers {self.driver.name}"),
+            (self.plugin.sweeper.run(trouble=lambda: self.publisher.last_error), f"leftovers {self.driver.name}"),
             (self.loop.run(), f"driver {self.driver.name}"),
         )
 
@@ -263,10 +265,3 @@ class _Part:
                 _log, logging.WARNING, "Claims can't be listed, so that vanished devices stay published", reason=error
             )
             return devices
-
-    async def _remove_leftovers(self) -> None:
-        """Unprepare claims that are gone, now and from time to time."""
-        while True:
-            if self.plugin.prepared():
-                await self.plugin.remove_leftovers()
-            await asyncio.sleep(_LEFTOVERS_S)

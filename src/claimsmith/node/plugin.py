@@ -10,11 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from claimsmith.errors import ApiError, ClaimsmithError, ConfigError, NotFoundError
+from claimsmith.errors import ConfigError
 from claimsmith.kubelet.paths import NodePaths, make_folder
 from claimsmith.kubelet.services import DRA_PLUGIN_TYPE
 from claimsmith.model.inventory import DeviceHealth
-from claimsmith.model.names import ClaimRef
 from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, DraPlugin
 from claimsmith.node.entry import PreparedClaim
 from claimsmith.node.health import HEALTH_SERVICES, HealthService
@@ -22,6 +21,7 @@ from claimsmith.node.holding import Holding
 from claimsmith.node.preparation import Preparation
 from claimsmith.node.registration import Registration, registration_socket, service_socket
 from claimsmith.node.sockets import SocketServer
+from claimsmith.node.sweep import ClaimsInUse, Sweeper, SweepPolicy
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
@@ -58,6 +58,8 @@ class NodePlugin:
         meter: Takes the numbers; a meter of its own when not given.
         serves_health: Whether `report_health` will be called for the devices; else the kubelet asks for no health.
         holding: Lets a prepare that can't succeed yet wait; for as long as the kubelet does when not given.
+        sweep: How often to look for claims that are over.
+        in_use: Tells which claims the kubelet's pods use, so that none of those is released.
 
     Raises:
         ConfigError: A socket's path is too long.
@@ -75,8 +77,10 @@ class NodePlugin:
         meter: Meter | None = None,
         serves_health: bool = False,
         holding: Holding | None = None,
+        sweep: SweepPolicy | None = None,
+        in_use: ClaimsInUse | None = None,
     ) -> None:
-        self._driver, self._paths, self._claims = driver, paths, claims
+        self._driver, self._paths = driver, paths
         folder = paths.folder_of(driver.name)
         endpoint = service_socket(folder, instance_uid)
         self._folder = folder
@@ -93,6 +97,10 @@ class NodePlugin:
             executor=self._executor,
             holding=self.holding,
         )
+        self.sweeper = Sweeper(
+            self._preparation.claims, claims=claims, release=self._dra.unprepare, in_use=in_use, policy=sweep
+        )
+        """Releases claims that are over; whoever runs the plugin runs it."""
         self._health = HealthService(node_name)
         services = (*DRA_SERVICES, *HEALTH_SERVICES) if serves_health else DRA_SERVICES
         self.registration = Registration(DRA_PLUGIN_TYPE, driver.name, endpoint=endpoint, services=services)
@@ -140,30 +148,3 @@ class NodePlugin:
     def report_health(self, *devices: DeviceHealth) -> None:
         """Tell the kubelet how some devices fare; others keep what was told of them. In the event loop only."""
         self._health.report(*devices)
-
-    async def remove_leftovers(self) -> int:
-        """Unprepare claims that no longer exist in the API server under their uid; return how many.
-
-        A claim about which the API server gives no clear answer is left as it is.
-        """
-        removed = 0
-        for entry in self.prepared():
-            if await self._is_gone(entry):
-                try:
-                    await self._dra.unprepare(entry.claim)
-                except ClaimsmithError as error:
-                    log_event(_log, logging.WARNING, "A leftover stays", claim=entry.claim, reason=error)
-                else:
-                    removed += 1
-                    log_event(_log, logging.INFO, "A leftover is unprepared", claim=entry.claim, uid=entry.claim.uid)
-        return removed
-
-    async def _is_gone(self, entry: PreparedClaim) -> bool:
-        try:
-            found = await self._claims.get_claim(ClaimRef(entry.claim.namespace, entry.claim.name))
-        except NotFoundError:
-            return True
-        except ApiError as error:
-            log_event(_log, logging.INFO, "A claim can't be looked up", claim=entry.claim, reason=error)
-            return False
-        return found.uid != entry.claim.uid
