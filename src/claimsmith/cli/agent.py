@@ -1,96 +1,116 @@
-"""`claimsmith agent`: the drivers of one node, offered to the cluster."""
+"""`claimsmith agent`: the drivers of one node, offered to the cluster.
+
+The standard library parses its options: what parses those of the other commands takes 10 MB, on every node.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
-import typer
-
-from claimsmith.cli.options import Verbosity
 from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
     from claimsmith.daemons.agent_config import AgentConfig
     from claimsmith.kube.client import KubeClient
+    from claimsmith.kubelet.paths import NodePaths
 
-__all__ = ["LogFormat", "agent"]
+__all__ = ["build_agent_parser", "run_agent_command"]
 
 _ROOT: Final = Path("/var/lib/kubelet")
+_CDI: Final = Path("/var/run/cdi")
+_ABOUT: Final = """Run the drivers of this node until Ctrl-C or SIGTERM: publish their devices, prepare claims.
+
+What is prepared and published stays when it ends, so that an update goes unnoticed."""
+_EXAMPLE: Final = "example: claimsmith agent --config agent.yaml --kubeconfig admin.conf --node-name node-a"
 
 
-class LogFormat(StrEnum):
-    """How log lines look."""
+class _Parser(argparse.ArgumentParser):
+    """Refuses arguments in one line."""
 
-    TEXT = "text"
-    JSON = "json"
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage.
+
+        Raises:
+            InputError: Always.
+        """
+        raise InputError(f"{message}; see `{self.prog} --help`")
 
 
-def agent(  # noqa: PLR0913 - each is one option of the command
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="AgentConfiguration: the drivers, and how each is offered.")
-    ] = None,
-    plugin: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Instead of a configuration: a driver plugin; may be repeated."),
-    ] = None,
-    settings: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Settings for --plugin; may be repeated.")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", envvar="KUBECONFIG", help="The way to the API server. Default: that of a pod."),
-    ] = None,
-    context: Annotated[str, typer.Option(metavar="NAME", help="Context of the kubeconfig.", show_default=False)] = "",
-    node_name: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Name of the node. Default: NODE_NAME, else the host's.", show_default=False),
-    ] = "",
-    kubelet_root: Annotated[Path, typer.Option(metavar="DIR", help="The kubelet's --root-dir.")] = _ROOT,
-    device_plugin_dir: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the kubelet looks for device plugins.")
-    ] = _ROOT / "device-plugins",
-    cdi_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where CDI files go.")] = Path("/var/run/cdi"),
-    pod_uid: Annotated[
-        str,
-        typer.Option(
-            metavar="UID",
-            envvar="POD_UID",
-            show_default=False,
-            help="uid of this pod, for two agents at a time during an update.",
-        ),
-    ] = "",
-    log_format: Annotated[LogFormat, typer.Option(help="How log lines look.")] = LogFormat.TEXT,
-    verbosity: Verbosity = 0,
-) -> None:
-    """Run the drivers of this node until Ctrl-C or SIGTERM: publish devices, prepare claims.
+def run_agent_command(arguments: Sequence[str]) -> None:
+    """Run the agent that the arguments describe until a signal ends it.
 
-    What is prepared and published stays when it ends, so that an update goes unnoticed.
-
-    Example: claimsmith agent --config agent.yaml --kubeconfig admin.conf --node-name node-a
+    Raises:
+        InputError: The arguments or the configuration can't be used.
+        ConfigError: The surroundings are not as they must be.
     """
+    given = build_agent_parser().parse_args(arguments)
     from claimsmith.cli.interrupts import run_interruptible
     from claimsmith.cli.logs import show_logs
     from claimsmith.daemons.agent_process import AgentPlace, get_node_name, run_agent
+
+    show_logs(given.verbose, usual="info", as_json=given.log_format == "json")
+    config = _read_config(given)
+    node_name = get_node_name(given.node_name, os.environ)
+    place = AgentPlace(node_name=node_name, paths=_build_paths(given), instance_uid=given.pod_uid)
+    run_interruptible(run_agent(config, client=_open_client(given), place=place))
+
+
+def build_agent_parser() -> argparse.ArgumentParser:
+    """Return what parses the arguments."""
+    parser = _Parser(
+        prog="claimsmith agent",
+        description=_ABOUT,
+        epilog=_EXAMPLE,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--config", type=Path, metavar="FILE", help="AgentConfiguration: the drivers, and how each is offered")
+    add(
+        "--plugin", action="append", default=[], metavar="NAME", help="instead of --config: a driver plugin; repeatable"
+    )
+    add("--settings", action="append", default=[], type=Path, metavar="FILE", help="settings for --plugin; repeatable")
+    add(
+        "--kubeconfig", metavar="FILE", default=os.environ.get("KUBECONFIG", ""),
+        help="the way to the API server; default: $KUBECONFIG, else the service account of the pod",
+    )  # fmt: skip
+    add("--context", metavar="NAME", default="", help="context of the kubeconfig; default: the current one")
+    add("--node-name", metavar="NAME", default="", help="name of the node; default: $NODE_NAME, else the host's")
+    add(
+        "--pod-uid", metavar="UID", default=os.environ.get("POD_UID", ""),
+        help="uid of this pod, for two agents at a time during an update; default: $POD_UID",
+    )  # fmt: skip
+    add(
+        "--kubelet-root", type=Path, metavar="DIR", default=_ROOT, help="the kubelet's --root-dir; default: %(default)s"
+    )
+    add(
+        "--device-plugin-dir", type=Path, metavar="DIR", default=_ROOT / "device-plugins",
+        help="where the kubelet looks for device plugins, whatever its root; default: %(default)s",
+    )  # fmt: skip
+    add("--cdi-dir", type=Path, metavar="DIR", default=_CDI, help="where CDI files go; default: %(default)s")
+    add("--log-format", choices=("text", "json"), default="text", help="how log lines look; default: %(default)s")
+    add("-v", "--verbose", action="count", default=0, help="show more of the log")
+    return parser
+
+
+def _build_paths(given: argparse.Namespace) -> NodePaths:
     from claimsmith.kubelet.paths import NodePaths
 
-    show_logs(verbosity, usual="info", as_json=log_format is LogFormat.JSON)
-    chosen = _read_config(config, tuple(plugin or ()), tuple(settings or ()))
-    root = kubelet_root.absolute()
-    paths = NodePaths(
+    root = given.kubelet_root.absolute()
+    return NodePaths(
         plugins=root / "plugins",
         plugins_registry=root / "plugins_registry",
-        device_plugins=device_plugin_dir.absolute(),
-        cdi=cdi_dir.absolute(),
+        device_plugins=given.device_plugin_dir.absolute(),
+        cdi=given.cdi_dir.absolute(),
         state=root,
     )
-    place = AgentPlace(node_name=get_node_name(node_name, os.environ), paths=paths, instance_uid=pod_uid)
-    run_interruptible(run_agent(chosen, client=_open_client(kubeconfig, context), place=place))
 
 
-def _read_config(config: Path | None, plugins: tuple[str, ...], settings: tuple[Path, ...]) -> AgentConfig:
+def _read_config(given: argparse.Namespace) -> AgentConfig:
     """Return the configuration that the options name.
 
     Raises:
@@ -98,17 +118,17 @@ def _read_config(config: Path | None, plugins: tuple[str, ...], settings: tuple[
     """
     from claimsmith.daemons.agent_config import plugin_config, read_agent_config
 
-    if (config is None) == (not plugins):
-        found = "neither --config nor --plugin" if config is None else "both --config and --plugin"
+    if (given.config is None) == (not given.plugin):
+        found = "neither --config nor --plugin" if given.config is None else "both --config and --plugin"
         raise InputError(f"claimsmith agent: found {found}, allowed one of them; see `claimsmith agent --help`")
-    if config is None:
-        return plugin_config(plugins, settings)
-    if settings:
+    if given.config is None:
+        return plugin_config(tuple(given.plugin), tuple(given.settings))
+    if given.settings:
         raise InputError("--settings: found together with --config, allowed with --plugin; name them in the file")
-    return read_agent_config(config)
+    return read_agent_config(given.config)
 
 
-def _open_client(kubeconfig: Path | None, context: str) -> KubeClient:
+def _open_client(given: argparse.Namespace) -> KubeClient:
     """Return the client that the options describe.
 
     Raises:
@@ -116,6 +136,8 @@ def _open_client(kubeconfig: Path | None, context: str) -> KubeClient:
     """
     from claimsmith.kube.client import KubeClient
 
-    if kubeconfig is None:
+    if not given.kubeconfig:
         return KubeClient.from_pod(field_manager="claimsmith-agent")
-    return KubeClient.from_kubeconfig(kubeconfig, context=context or None, field_manager="claimsmith-agent")
+    return KubeClient.from_kubeconfig(
+        Path(given.kubeconfig), context=given.context or None, field_manager="claimsmith-agent"
+    )

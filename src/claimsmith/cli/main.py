@@ -1,72 +1,20 @@
-"""`claimsmith`: the commands, and what becomes of an error.
-
-Commands import what they need when they run, so that `--help` and completion stay fast.
-"""
+"""`claimsmith`: which command runs, and what becomes of an error."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
 
-import typer
+from claimsmith.cli.exits import Exit, exit_for
 
-from claimsmith import __version__
-from claimsmith.cli.agent import agent
-from claimsmith.cli.allocate import allocate
-from claimsmith.cli.conformance import conformance
-from claimsmith.cli.demo import demo
-from claimsmith.cli.devices import devices
-from claimsmith.cli.exits import Exit, exit_for, tell
-from claimsmith.cli.explain import explain
-from claimsmith.cli.up import up
-
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    name="claimsmith",
-    help="Gets the right devices to the right pods on Kubernetes, and says why when it can't.",
-    epilog="Start with `claimsmith demo`. Exit codes: 0 done, 1 does not fit, 2 bad input, 3 unreachable, 4 our bug.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich would take longer to load than all else together
-)
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"claimsmith {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    del version
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-app.command(short_help="A tour of seven steps on an embedded cluster.")(demo)
-app.command(short_help="An embedded cluster that stays; kubectl works on it.")(up)
-app.command(short_help="Decide who gets which devices, on files alone.")(allocate)
-app.command(short_help="Say why a pod or claim gets no devices, on files.")(explain)
-app.command(short_help="List devices, their holders and taints, on files.")(devices)
-app.command(short_help="Compare answers with recorded upstream ones.")(conformance)
-app.command(short_help="The drivers of one node, offered to the cluster.")(agent)
+__all__ = ["main"]
 
 
 def main() -> None:
     """Run the command line and end the process: 0 done, 1 does not fit, 2 bad input, 3 unreachable, 4 our bug."""
     try:
-        code = app(standalone_mode=False, prog_name="claimsmith")
+        code = _run(sys.argv[1:])
         sys.stdout.flush()
-    except typer.TyperException as error:
-        sys.exit(_refuse_usage(error))
     except BrokenPipeError:
         # The reader (`head`, `less`) has seen enough; Python must not complain when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,13 +24,16 @@ def main() -> None:
     sys.exit(code or Exit.DONE)
 
 
-def _refuse_usage(error: typer.TyperException) -> Exit:
-    """Say in one line what is wrong with the arguments."""
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "claimsmith"
-    sentence = error.format_message().replace("Value error, ", "").rstrip(".")
-    tell(f"{sentence[:1].lower()}{sentence[1:]}; see `{command} --help`")
-    return Exit.BAD_INPUT
+def _run(arguments: list[str]) -> int | None:
+    """Run one command. The agent, which every node runs, is not made to load what parses all the others."""
+    if arguments[:1] == ["agent"]:
+        from claimsmith.cli.agent import run_agent_command
+
+        run_agent_command(arguments[1:])
+        return None
+    from claimsmith.cli.commands import run_command
+
+    return run_command()
 
 
 if __name__ == "__main__":

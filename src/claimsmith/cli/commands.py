@@ -1,0 +1,83 @@
+"""The commands. Each imports what it needs when it runs, so that `--help` and completion stay fast."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from claimsmith import __version__
+from claimsmith.cli.agent import run_agent_command
+from claimsmith.cli.allocate import allocate
+from claimsmith.cli.conformance import conformance
+from claimsmith.cli.demo import demo
+from claimsmith.cli.devices import devices
+from claimsmith.cli.exits import Exit, tell
+from claimsmith.cli.explain import explain
+from claimsmith.cli.up import up
+
+__all__ = ["app", "run_command"]
+
+app = typer.Typer(
+    name="claimsmith",
+    help="Gets the right devices to the right pods on Kubernetes, and says why when it can't.",
+    epilog="Start with `claimsmith demo`. Exit codes: 0 done, 1 does not fit, 2 bad input, 3 unreachable, 4 our bug.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich would take longer to load than all else together
+)
+
+
+def run_command() -> int | None:
+    """Run the command that the arguments name; return its exit code, None for done."""
+    try:
+        code: int | None = app(standalone_mode=False, prog_name="claimsmith")
+    except typer.TyperException as error:
+        return _refuse_usage(error)
+    return code
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"claimsmith {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    del version
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _agent(context: typer.Context) -> None:
+    """Stand in the list of commands; `main` runs it without coming here when it is the first argument."""
+    run_agent_command(context.args)
+
+
+app.command(short_help="A tour of seven steps on an embedded cluster.")(demo)
+app.command(short_help="An embedded cluster that stays; kubectl works on it.")(up)
+app.command(short_help="Decide who gets which devices, on files alone.")(allocate)
+app.command(short_help="Say why a pod or claim gets no devices, on files.")(explain)
+app.command(short_help="List devices, their holders and taints, on files.")(devices)
+app.command(short_help="Compare answers with recorded upstream ones.")(conformance)
+app.command(
+    "agent",
+    short_help="The drivers of one node, offered to the cluster.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)(_agent)
+
+
+def _refuse_usage(error: typer.TyperException) -> Exit:
+    """Say in one line what is wrong with the arguments."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "claimsmith"
+    sentence = error.format_message().replace("Value error, ", "").rstrip(".")
+    tell(f"{sentence[:1].lower()}{sentence[1:]}; see `{command} --help`")
+    return Exit.BAD_INPUT
