@@ -1,7 +1,10 @@
-"""Which claims are prepared on this node, kept over restarts.
+"""Which claims are prepared on this node, and what the device plugin has given away, kept over restarts.
 
-The file is JSON with a version, a checksum and the claims. A damaged one is put aside and the claims are read from
-the CDI files again: a start never fails because of it, and no device in use is forgotten.
+The file is JSON with a version, a checksum, the claims and the grants. A damaged one is put aside and both are read
+from the CDI files again: a start never fails because of it, and no device in use is forgotten.
+
+Version 1 had no grants. It reads and writes a file of version 2 as long as there are none, and refuses to start while
+there are some, since it would give the same devices away again.
 
 Order of writes, so that a stop between any two is mended when the kubelet calls again:
     prepare:    entry (begun) → driver → CDI file → entry (finished) → answer
@@ -12,10 +15,11 @@ An entry that was begun already holds its devices. A finished entry counts only 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,15 +27,18 @@ from claimsmith.errors import CheckpointError
 from claimsmith.model.names import DeviceId
 from claimsmith.model.prepared import ClaimKey
 from claimsmith.node.durable import move_aside, write_durable
-from claimsmith.node.entry import HeldDevice, PreparedClaim
+from claimsmith.node.entry import Grant, HeldDevice, PreparedClaim, is_grant
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["VERSION", "Checkpoint", "encode_claims", "parse_claims"]
+__all__ = ["VERSION", "Checkpoint", "Content", "encode_content", "parse_content"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the file that is written, and the highest `minReader` that is read."""
+_WITHOUT_GRANTS: Final = 1
+"""The version that reads a file as well as long as there are no grants."""
 
 _log = get_logger("node")
+_Entry = TypeVar("_Entry")
 
 
 class _Device(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,6 +60,13 @@ class _Claim(msgspec.Struct, frozen=True):
     devices: tuple[_Device, ...]
 
 
+class _Grant(msgspec.Struct, frozen=True):
+    resource: str
+    ids: tuple[str, ...]
+    granted: float
+    entry: _Claim
+
+
 class _File(msgspec.Struct, frozen=True, rename="camel"):
     """A later version raises `minReader` only when older readers would go wrong, so that going back stays possible."""
 
@@ -60,39 +74,59 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
     min_reader: int
     checksum: str
     claims: msgspec.Raw
+    grants_checksum: str = ""
+    grants: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-def encode_claims(claims: Iterable[PreparedClaim]) -> bytes:
-    """Return the content of the file."""
-    wire = [
-        _Claim(
-            namespace=entry.claim.namespace,
-            name=entry.claim.name,
-            uid=entry.claim.uid,
-            boot=entry.boot_id,
-            finished=entry.finished,
-            devices=tuple(
-                _Device(
-                    driver=device.id.driver,
-                    pool=device.id.pool,
-                    device=device.id.device,
-                    request=device.request,
-                    share=device.share_id,
-                    admin=device.admin_access,
-                    cdi=device.cdi_ids,
-                )
-                for device in entry.devices
-            ),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a checkpoint holds, each by uid in the order in which it came."""
+
+    claims: Mapping[str, PreparedClaim] = field(default_factory=dict)
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, claims: Iterable[PreparedClaim] = (), grants: Iterable[Grant] = ()) -> Content:
+        """Return the content with these claims and grants; of several with one uid the last one."""
+        return cls(
+            claims={entry.claim.uid: entry for entry in claims},
+            grants={grant.uid: grant for grant in grants},
         )
-        for entry in claims
-    ]
-    raw = msgspec.json.encode(wire)
-    file = _File(version=VERSION, min_reader=VERSION, checksum=sha256(raw).hexdigest(), claims=msgspec.Raw(raw))
+
+    @classmethod
+    def described(cls, entries: Iterable[PreparedClaim]) -> Content:
+        """Return what CDI files describe; the ids of grants do not stand there."""
+        entries = tuple(entries)
+        grants = (Grant(entry=entry, resource=entry.claim.name, ids=()) for entry in entries if is_grant(entry.claim))
+        return cls.of((entry for entry in entries if not is_grant(entry.claim)), grants)
+
+    def over(self, other: Content) -> Content:
+        """Return all of both; this one's where both know of something."""
+        return Content(claims={**other.claims, **self.claims}, grants={**other.grants, **self.grants})
+
+
+def encode_content(content: Content) -> bytes:
+    """Return the content of the file."""
+    claims = msgspec.json.encode([_encode_entry(entry) for entry in content.claims.values()])
+    grants = msgspec.json.encode(
+        [
+            _Grant(resource=grant.resource, ids=grant.ids, granted=grant.granted_s, entry=_encode_entry(grant.entry))
+            for grant in content.grants.values()
+        ]
+    )
+    file = _File(
+        version=VERSION,
+        min_reader=VERSION if content.grants else _WITHOUT_GRANTS,
+        checksum=sha256(claims).hexdigest(),
+        claims=msgspec.Raw(claims),
+        grants_checksum=sha256(grants).hexdigest(),
+        grants=msgspec.Raw(grants),
+    )
     return msgspec.json.encode(file)
 
 
-def parse_claims(data: bytes, path: Path) -> tuple[PreparedClaim, ...] | None:
-    """Return the claims in the content of a file; None when it is damaged.
+def parse_content(data: bytes, path: Path) -> Content | None:
+    """Return what the content of a file says; None when it is damaged.
 
     Raises:
         CheckpointError: It is whole, but a later version wrote it that this one can't read.
@@ -100,9 +134,11 @@ def parse_claims(data: bytes, path: Path) -> tuple[PreparedClaim, ...] | None:
     try:
         file = msgspec.json.decode(data, type=_File)
         if file.min_reader <= VERSION:
-            if sha256(bytes(file.claims)).hexdigest() != file.checksum:
+            if not _is_whole(file):
                 return None
-            return tuple(_entry(claim) for claim in msgspec.json.decode(file.claims, type=list[_Claim]))
+            claims = msgspec.json.decode(file.claims, type=list[_Claim])
+            grants = msgspec.json.decode(file.grants, type=list[_Grant])
+            return Content.of(map(_parse_entry, claims), map(_parse_grant, grants))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     raise CheckpointError(
@@ -113,18 +149,25 @@ def parse_claims(data: bytes, path: Path) -> tuple[PreparedClaim, ...] | None:
 
 
 class Checkpoint:
-    """The prepared claims of one driver on one node, in memory and in a file.
+    """The prepared claims and the grants of one driver on one node, in memory and in a file.
 
     Not safe for several threads or processes at once: the caller holds the driver's lock.
 
     Args:
         path: The file.
-        rebuild: Returns the claims as the CDI files tell them, for when the file is damaged or missing.
+        rebuild: Returns claims and grants as the CDI files tell them, for when the file is damaged or missing.
+        write: Writes a file so that it is on the disk, whole, when this returns.
     """
 
-    def __init__(self, path: Path, rebuild: Callable[[], Iterable[PreparedClaim]]) -> None:
-        self._path, self._rebuild = path, rebuild
-        self._claims: dict[str, PreparedClaim] = {}
+    def __init__(
+        self,
+        path: Path,
+        rebuild: Callable[[], Iterable[PreparedClaim]],
+        *,
+        write: Callable[[Path, bytes], None] = write_durable,
+    ) -> None:
+        self._path, self._rebuild, self._write_file = path, rebuild, write
+        self._content = Content()
         self._seen: tuple[int, int, int] | None = None
         self.damaged: tuple[Path, ...] = ()
         """Where damaged files were put since the start."""
@@ -138,9 +181,9 @@ class Checkpoint:
         """
         self.refresh()
         if self._seen is None:
-            self._claims = {entry.claim.uid: entry for entry in self._rebuild()}
+            self._content = Content.described(self._rebuild())
         # Also when nothing changed: a folder that can't be written shows at the start, not at the first claim.
-        self._write(self._claims)
+        self._write(self._content)
 
     def refresh(self) -> None:
         """Read the file again if another process of the driver wrote it.
@@ -151,47 +194,68 @@ class Checkpoint:
         """
         if (found := self._stat()) is None or found == self._seen:
             return
-        claims = self._read()
-        if claims is None:
+        content = self._read()
+        if content is None:
             self._recover()
         else:
-            self._claims, self._seen = {entry.claim.uid: entry for entry in claims}, found
+            self._content, self._seen = content, found
 
     def find(self, uid: str) -> PreparedClaim | None:
         """Return the entry of a claim."""
-        return self._claims.get(uid)
+        return self._content.claims.get(uid)
 
     def claims(self) -> tuple[PreparedClaim, ...]:
-        """Return all entries, in the order in which they came."""
-        return tuple(self._claims.values())
+        """Return the entries of all claims, in the order in which they came."""
+        return tuple(self._content.claims.values())
 
-    def put(self, entry: PreparedClaim) -> None:
-        """Keep an entry; it is on the disk when this returns.
+    def find_grant(self, uid: str) -> Grant | None:
+        """Return a grant."""
+        return self._content.grants.get(uid)
+
+    def grants(self) -> tuple[Grant, ...]:
+        """Return all grants, in the order in which they came."""
+        return tuple(self._content.grants.values())
+
+    def put(self, *entries: PreparedClaim | Grant) -> None:
+        """Keep entries; they are on the disk when this returns, all of them or none.
 
         Raises:
             ConfigError: The file can't be written; memory is then unchanged too.
         """
-        self._write({**self._claims, entry.claim.uid: entry})
+        new = Content.of(
+            (entry for entry in entries if isinstance(entry, PreparedClaim)),
+            (entry for entry in entries if isinstance(entry, Grant)),
+        )
+        self._write(new.over(self._content))
 
     def remove(self, uid: str) -> None:
-        """Forget an entry; an unknown one is no error.
+        """Forget a claim; an unknown one is no error.
 
         Raises:
             ConfigError: The file can't be written; memory is then unchanged too.
         """
-        if uid in self._claims:
-            self._write({other: entry for other, entry in self._claims.items() if other != uid})
+        if uid in self._content.claims:
+            self._write(replace(self._content, claims=_without(self._content.claims, uid)))
 
-    def _read(self) -> tuple[PreparedClaim, ...] | None:
+    def remove_grant(self, uid: str) -> None:
+        """Forget a grant; an unknown one is no error.
+
+        Raises:
+            ConfigError: The file can't be written; memory is then unchanged too.
+        """
+        if uid in self._content.grants:
+            self._write(replace(self._content, grants=_without(self._content.grants, uid)))
+
+    def _read(self) -> Content | None:
         try:
-            return parse_claims(self._path.read_bytes(), self._path)
+            return parse_content(self._path.read_bytes(), self._path)
         except OSError:
             return None
 
     def _recover(self) -> None:
         aside = move_aside(self._path)
         self.damaged += (aside,)
-        known = {entry.claim.uid: entry for entry in (*self._rebuild(), *self._claims.values())}
+        known = self._content.over(Content.described(self._rebuild()))
         self._write(known)
         log_event(
             _log,
@@ -199,12 +263,13 @@ class Checkpoint:
             "The checkpoint was damaged, was put aside and is rebuilt from the CDI files",
             path=self._path,
             aside=aside,
-            claims=len(known),
+            claims=len(known.claims),
+            grants=len(known.grants),
         )
 
-    def _write(self, claims: dict[str, PreparedClaim]) -> None:
-        write_durable(self._path, encode_claims(claims.values()))
-        self._claims, self._seen = claims, self._stat()
+    def _write(self, content: Content) -> None:
+        self._write_file(self._path, encode_content(content))
+        self._content, self._seen = content, self._stat()
 
     def _stat(self) -> tuple[int, int, int] | None:
         try:
@@ -214,7 +279,41 @@ class Checkpoint:
         return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-def _entry(claim: _Claim) -> PreparedClaim:
+def _without(entries: Mapping[str, _Entry], uid: str) -> dict[str, _Entry]:
+    return {other: entry for other, entry in entries.items() if other != uid}
+
+
+def _is_whole(file: _File) -> bool:
+    if sha256(bytes(file.claims)).hexdigest() != file.checksum:
+        return False
+    if file.version < VERSION:
+        return True
+    return sha256(bytes(file.grants)).hexdigest() == file.grants_checksum
+
+
+def _encode_entry(entry: PreparedClaim) -> _Claim:
+    return _Claim(
+        namespace=entry.claim.namespace,
+        name=entry.claim.name,
+        uid=entry.claim.uid,
+        boot=entry.boot_id,
+        finished=entry.finished,
+        devices=tuple(
+            _Device(
+                driver=device.id.driver,
+                pool=device.id.pool,
+                device=device.id.device,
+                request=device.request,
+                share=device.share_id,
+                admin=device.admin_access,
+                cdi=device.cdi_ids,
+            )
+            for device in entry.devices
+        ),
+    )
+
+
+def _parse_entry(claim: _Claim) -> PreparedClaim:
     devices = tuple(
         HeldDevice(
             id=DeviceId(device.driver, device.pool, device.device),
@@ -227,3 +326,7 @@ def _entry(claim: _Claim) -> PreparedClaim:
     )
     key = ClaimKey(namespace=claim.namespace, name=claim.name, uid=claim.uid)
     return PreparedClaim(claim=key, devices=devices, boot_id=claim.boot, finished=claim.finished)
+
+
+def _parse_grant(grant: _Grant) -> Grant:
+    return Grant(entry=_parse_entry(grant.entry), resource=grant.resource, ids=grant.ids, granted_s=grant.granted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, DraPlugin
 from claimsmith.node.entry import PreparedClaim
 from claimsmith.node.health import HEALTH_SERVICES, HealthService
 from claimsmith.node.holding import Holding
+from claimsmith.node.ledger import Ledger
 from claimsmith.node.preparation import Preparation
 from claimsmith.node.registration import Registration, registration_socket, service_socket
 from claimsmith.node.sockets import SocketServer
@@ -135,6 +136,16 @@ class NodePlugin:
     ) -> None:
         """Stop serving, the registration first; what is prepared stays prepared."""
         await self._stack.aclose()
+
+    @property
+    def ledger(self) -> Ledger:
+        """Who holds which device; the device plugin of the same driver writes into it too."""
+        return self._preparation.ledger
+
+    @property
+    def executor(self) -> Executor:
+        """The one thread in which the driver is called to prepare and unprepare."""
+        return self._executor
 
     @property
     def damaged(self) -> tuple[Path, ...]:

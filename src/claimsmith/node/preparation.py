@@ -6,33 +6,23 @@ same driver out, as during a rolling update. `checkpoint` tells the order of the
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from claimsmith.errors import ClaimNotReadyError, ClaimsmithError, DriverError
+from claimsmith.errors import ClaimNotReadyError
 from claimsmith.model.prepared import ClaimKey, PrepareRequest
 from claimsmith.node.cdi import plan_cdi_spec
 from claimsmith.node.cdi_files import CdiFiles
 from claimsmith.node.checkpoint import Checkpoint
-from claimsmith.node.durable import locked
-from claimsmith.node.entry import PreparedClaim, check_free, parse_uid
+from claimsmith.node.drivercalls import call_driver
+from claimsmith.node.entry import PreparedClaim, parse_uid
+from claimsmith.node.ledger import Ledger
 from claimsmith.sdk.driver import Driver
-from claimsmith.telemetry import (
-    CHECKPOINT_DAMAGED,
-    CLAIMS_PREPARED,
-    DRIVER_CALLS,
-    DRIVER_SECONDS,
-    Meter,
-    get_logger,
-    log_event,
-)
+from claimsmith.telemetry import CHECKPOINT_DAMAGED, CLAIMS_PREPARED, Meter
 
 __all__ = ["Preparation"]
 
-_log = get_logger("node")
 _Answer = TypeVar("_Answer")
 
 
@@ -44,13 +34,23 @@ class Preparation:
         folder: The folder that belongs to the driver alone; has the checkpoint and the lock.
         cdi_folder: Where container runtimes read CDI files.
         boot_id: Which boot of the machine this is; what was prepared in another one must be prepared again.
+        ledger: Has the claims, and what the device plugin gave away; one in the folder when not given.
     """
 
-    def __init__(self, driver: Driver, *, folder: Path, cdi_folder: Path, boot_id: str, meter: Meter) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        folder: Path,
+        cdi_folder: Path,
+        boot_id: str,
+        meter: Meter,
+        ledger: Ledger | None = None,
+    ) -> None:
         self._driver, self._boot_id, self._meter = driver, boot_id, meter
-        self._lock = folder / "serialize.lock"
         self._cdi = CdiFiles(cdi_folder, driver.name)
-        self._checkpoint = Checkpoint(folder / "checkpoint.json", self._cdi.read_claims)
+        self.ledger = ledger or Ledger(folder, self._cdi.read_claims)
+        """Who holds which device."""
 
     def open(self) -> None:
         """Read what is prepared.
@@ -58,24 +58,22 @@ class Preparation:
         Raises:
             ConfigError: A folder can't be used, or a later version wrote the checkpoint.
         """
-        with locked(self._lock):
-            self._checkpoint.open()
+        self.ledger.open()
         self._report()
 
     @property
     def damaged(self) -> tuple[Path, ...]:
         """Where damaged checkpoints were put since the start."""
-        return self._checkpoint.damaged
+        return self.ledger.damaged
 
     def claims(self) -> tuple[PreparedClaim, ...]:
         """Return all claims whose preparation was at least begun; safe to call from any thread."""
-        return self._checkpoint.claims()
+        return self.ledger.claims()
 
     def find_answer(self, claim: ClaimKey) -> PreparedClaim | None:
         """Return the entry of a claim that needs no driver call: finished in this boot, its CDI file in place."""
-        with locked(self._lock):
-            self._checkpoint.refresh()
-            return self._find_answer(claim.uid)
+        with self.ledger.writing() as checkpoint:
+            return self._find_answer(checkpoint, claim.uid)
 
     def prepare(self, request: PrepareRequest) -> PreparedClaim:
         """Prepare a claim, or return what was prepared before.
@@ -83,22 +81,22 @@ class Preparation:
         Raises:
             ClaimNotReadyError: The claim was prepared with other devices, or its uid is unusable.
             DeviceHeldError: Another claim holds one of its devices.
+            DeviceGrantedError: A container of the device plugin has one, or hardware of it.
             DriverError: The driver failed or gave an answer that containers can't use.
             ConfigError: A file can't be written.
         """
         wanted = PreparedClaim.begun(request, self._boot_id)
         parse_uid(request.claim)
-        with locked(self._lock):
-            self._checkpoint.refresh()
-            self._settle_other_devices(wanted)
-            if (known := self._find_answer(request.claim.uid)) is not None:
+        with self.ledger.writing() as checkpoint:
+            self._settle_other_devices(checkpoint, wanted)
+            if (known := self._find_answer(checkpoint, request.claim.uid)) is not None:
                 return known
-            check_free(wanted, self._checkpoint.claims())
-            self._checkpoint.put(wanted)
+            self.ledger.check_claim(wanted)
+            checkpoint.put(wanted)
             prepared = self._call("prepare", lambda: self._driver.prepare(request))
             plan = plan_cdi_spec(request, prepared, driver=self._driver.name, boot_id=self._boot_id)
             self._cdi.write(request.claim, plan.document)
-            self._checkpoint.put(plan.entry)
+            checkpoint.put(plan.entry)
         self._report()
         return plan.entry
 
@@ -109,52 +107,36 @@ class Preparation:
             DriverError: The driver failed; the claim keeps its devices.
             ConfigError: A file can't be written.
         """
-        with locked(self._lock):
-            self._checkpoint.refresh()
-            if (entry := self._checkpoint.find(claim.uid)) is not None:
+        with self.ledger.writing() as checkpoint:
+            if (entry := checkpoint.find(claim.uid)) is not None:
                 claim = entry.claim
             try:
                 self._cdi.remove(claim)
             except ClaimNotReadyError:
                 return  # No claim with such a uid was ever prepared.
             self._call("unprepare", lambda: self._driver.unprepare(claim))
-            self._checkpoint.remove(claim.uid)
+            checkpoint.remove(claim.uid)
         self._report()
 
-    def _find_answer(self, uid: str) -> PreparedClaim | None:
-        entry = self._checkpoint.find(uid)
+    def _find_answer(self, checkpoint: Checkpoint, uid: str) -> PreparedClaim | None:
+        entry = checkpoint.find(uid)
         usable = entry is not None and entry.finished and entry.boot_id == self._boot_id and self._cdi.describes(entry)
         return entry if usable else None
 
-    def _settle_other_devices(self, wanted: PreparedClaim) -> None:
+    def _settle_other_devices(self, checkpoint: Checkpoint, wanted: PreparedClaim) -> None:
         """Deal with an entry of the same claim for other devices, as after a new allocation."""
-        known = self._checkpoint.find(wanted.claim.uid)
+        known = checkpoint.find(wanted.claim.uid)
         if known is None or known.has_devices_of(wanted):
             return
         if known.finished:
             held = ", ".join(str(device.id) for device in known.devices)
             raise ClaimNotReadyError(wanted.claim, f"found it prepared with {held}, allowed the devices allocated now")
         self._call("unprepare", lambda: self._driver.unprepare(known.claim))
-        self._checkpoint.remove(known.claim.uid)
+        checkpoint.remove(known.claim.uid)
 
     def _call(self, operation: str, call: Callable[[], _Answer]) -> _Answer:
-        """Call the driver; whatever it raises becomes a DriverError, so that no driver stops the server."""
-        name, start = self._driver.name, time.monotonic()
-        result = "error"
-        try:
-            answer = call()
-            result = "ok"
-        except ClaimsmithError:
-            raise
-        except (Exception, SystemExit) as error:
-            log_event(_log, logging.ERROR, "A driver failed in a way of its own", driver=name, operation=operation)
-            _log.debug("The driver's error", exc_info=error)
-            raise DriverError(f"driver {name}: {operation} failed: {type(error).__name__}: {error}") from error
-        finally:
-            self._meter.add(DRIVER_CALLS, driver=name, operation=operation, result=result)
-            self._meter.add(DRIVER_SECONDS, time.monotonic() - start, driver=name, operation=operation)
-        return answer
+        return call_driver(operation, call, driver=self._driver.name, meter=self._meter)
 
     def _report(self) -> None:
-        self._meter.set(CLAIMS_PREPARED, len(self._checkpoint.claims()), driver=self._driver.name)
-        self._meter.set(CHECKPOINT_DAMAGED, len(self._checkpoint.damaged), driver=self._driver.name)
+        self._meter.set(CLAIMS_PREPARED, len(self.ledger.claims()), driver=self._driver.name)
+        self._meter.set(CHECKPOINT_DAMAGED, len(self.ledger.damaged), driver=self._driver.name)

@@ -1,0 +1,172 @@
+"""The one book of a driver on a node: who holds which device, claims and containers of the device plugin alike.
+
+Whoever writes first wins, since an entry is on the disk before anybody is answered. Partitions of a card, and the card
+itself, are the same hardware: what one of them holds is not free for the other side either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from claimsmith.errors import DeviceGrantedError, DeviceHeldError, DriverError
+from claimsmith.model.names import DeviceId
+from claimsmith.node.checkpoint import Checkpoint
+from claimsmith.node.durable import locked, write_durable
+from claimsmith.node.entry import Grant, PreparedClaim, check_free
+from claimsmith.node.hardware import Hardware
+
+__all__ = ["CHECKPOINT_FILE", "LOCK_FILE", "Ledger"]
+
+CHECKPOINT_FILE: Final = "checkpoint.json"
+"""Name of the checkpoint in the driver's folder."""
+LOCK_FILE: Final = "serialize.lock"
+"""Name of the lock in the driver's folder."""
+
+_Holder = TypeVar("_Holder")
+
+
+class Ledger:
+    """The claims and grants of one driver on one node, shared by all processes of the driver.
+
+    Args:
+        folder: The folder that belongs to the driver alone.
+        rebuild: Returns claims and grants as the CDI files tell them, for when the checkpoint is damaged or missing.
+        write: Writes a file so that it is on the disk, whole, when this returns.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        rebuild: Callable[[], Iterable[PreparedClaim]],
+        *,
+        write: Callable[[Path, bytes], None] = write_durable,
+    ) -> None:
+        self._lock = folder / LOCK_FILE
+        self._checkpoint = Checkpoint(folder / CHECKPOINT_FILE, rebuild, write=write)
+        self._hardware: Hardware | None = None
+
+    def open(self) -> None:
+        """Read the checkpoint, or make it.
+
+        Raises:
+            ConfigError: The folder can't be used, or a later version wrote the checkpoint.
+        """
+        with locked(self._lock):
+            self._checkpoint.open()
+
+    @contextmanager
+    def writing(self) -> Iterator[Checkpoint]:
+        """Keep all other processes of the driver out while the context is open; gives what they wrote last.
+
+        Raises:
+            ConfigError: The lock or the checkpoint can't be used.
+        """
+        with locked(self._lock):
+            self._checkpoint.refresh()
+            yield self._checkpoint
+
+    @property
+    def damaged(self) -> tuple[Path, ...]:
+        """Where damaged checkpoints were put since the start."""
+        return self._checkpoint.damaged
+
+    def claims(self) -> tuple[PreparedClaim, ...]:
+        """Return all claims whose preparation was at least begun; safe to call from any thread."""
+        return self._checkpoint.claims()
+
+    def grants(self) -> tuple[Grant, ...]:
+        """Return all grants that were at least begun; safe to call from any thread."""
+        return self._checkpoint.grants()
+
+    def learn(self, hardware: Hardware) -> None:
+        """Take in what the driver's devices take of each other; those of before are remembered. From any thread."""
+        self._hardware = hardware if self._hardware is None else hardware.and_before(self._hardware)
+
+    def check_claim(self, wanted: PreparedClaim) -> None:
+        """Check that nobody else holds what a claim wants; the caller is writing.
+
+        Shares of one device go together; admin access goes with everything.
+
+        Raises:
+            DeviceHeldError: Another claim does.
+            DeviceGrantedError: A container of the device plugin does.
+            DriverError: It can't be told yet.
+        """
+        claims = [entry for entry in self._checkpoint.claims() if entry.claim.uid != wanted.claim.uid]
+        check_free(wanted, claims)
+        devices = _devices([wanted])
+        holders = {device: holder for device, holder in _devices(claims).items() if device not in devices}
+        grants = _granted(self._checkpoint.grants())
+        if grants and devices and self._hardware is None:
+            raise DriverError(
+                f"claim {wanted.claim}: found containers of the device plugin with devices of this driver, and its "
+                "devices are not listed yet, allowed known devices; the kubelet asks again"
+            )
+        self._check(devices, {**holders, **grants})
+
+    def check_grant(self, wanted: Grant) -> None:
+        """Check that nobody else holds what a grant wants; the caller is writing.
+
+        Replicas of one device go together under one resource.
+
+        Raises:
+            DeviceHeldError: A claim does.
+            DeviceGrantedError: Another grant does.
+        """
+        others = [grant for grant in self._checkpoint.grants() if grant.uid != wanted.uid]
+        shared = _shared(wanted)
+        grants = {
+            device: grant
+            for device, grant in _granted(others).items()
+            if not (grant.resource == wanted.resource and device in shared and device in _shared(grant))
+        }
+        self._check(_devices([wanted.entry]), {**grants, **_devices(self._checkpoint.claims())})
+
+    def find_claimed(self) -> Mapping[DeviceId, PreparedClaim]:
+        """Return each known device that a claim is in the way of, with the claim; safe to call from any thread."""
+        return self._blocked(_devices(self._checkpoint.claims()))
+
+    def find_granted(self) -> Mapping[DeviceId, Grant]:
+        """Return each known device that a grant is in the way of, with the grant; safe to call from any thread."""
+        return self._blocked(_granted(self._checkpoint.grants()))
+
+    def find_obstacle(self, wanted: DeviceId, *, resource: str) -> PreparedClaim | Grant | None:
+        """Return who is in the way of giving a device away under a resource; None when nobody is.
+
+        Grants of the device itself under that resource are not: the kubelet knows of them.
+        """
+        grants = (
+            grant for grant in self._checkpoint.grants() if grant.resource != resource or wanted not in grant.devices
+        )
+        holders: dict[DeviceId, PreparedClaim | Grant] = {**_granted(grants), **_devices(self._checkpoint.claims())}
+        found = (self._hardware or Hardware()).find_obstacle([wanted], holders)
+        return None if found is None else holders[found.held]
+
+    def _check(self, wanted: Iterable[DeviceId], holders: Mapping[DeviceId, PreparedClaim | Grant]) -> None:
+        found = (self._hardware or Hardware()).find_obstacle(wanted, holders)
+        if found is None:
+            return
+        holder = holders[found.held]
+        if isinstance(holder, Grant):
+            raise DeviceGrantedError(found.wanted, held=found.held, resource=holder.resource, holder_uid=holder.uid)
+        claim = holder.claim
+        raise DeviceHeldError(found.wanted, holder=claim, holder_uid=claim.uid, held=found.held)
+
+    def _blocked(self, holders: Mapping[DeviceId, _Holder]) -> Mapping[DeviceId, _Holder]:
+        found = (self._hardware or Hardware()).find_blocked(holders)
+        return {device: holders[held] for device, held in found.items()}
+
+
+def _devices(entries: Iterable[PreparedClaim]) -> dict[DeviceId, PreparedClaim]:
+    return {device.id: entry for entry in entries for device in entry.devices if not device.admin_access}
+
+
+def _granted(grants: Iterable[Grant]) -> dict[DeviceId, Grant]:
+    return {device: grant for grant in grants for device in grant.devices}
+
+
+def _shared(grant: Grant) -> frozenset[DeviceId]:
+    return frozenset(device.id for device in grant.entry.devices if device.share_id)
