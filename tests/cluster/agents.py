@@ -1,0 +1,211 @@
+"""`claimsmith agent` on the real node, as the process that operators run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from claimsmith.api.kinds import RESOURCE_SLICE
+from claimsmith.kube.client import KubeClient
+from claimsmith.kubelet.paths import NodePaths
+from tests.cluster.cleaning import delete_pods
+from tests.cluster.cluster import RealCluster
+from tests.cluster.recipe import NODE
+from tests.cluster.watching import wait_for
+
+__all__ = ["AgentProcess", "agent_command", "serving"]
+
+_WAIT_S: Final = 30.0
+_STOP_S: Final = 15.0
+_LINE_MAX_BYTES: Final = 1 << 20
+
+
+class AgentProcess:
+    """One process of the agent, and what it has logged.
+
+    Args:
+        command: Its command line.
+        log: Where its lines go too.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self.lines: list[dict[str, Any]] = []
+        """What it has logged, as decoded JSON; a line that is none has only `message`."""
+        self._command, self._log = command, log
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._news = asyncio.Condition()
+
+    @property
+    def process(self) -> asyncio.subprocess.Process:
+        """The process."""
+        assert self._process is not None, "start() comes first"
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    async def start(self) -> None:
+        """Start it."""
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            limit=_LINE_MAX_BYTES,
+        )
+        self._reader = asyncio.create_task(self._read())
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    async def kill(self) -> None:
+        """End it by SIGKILL, as the kernel does when memory is short."""
+        self.send(signal.SIGKILL)
+        await self._wait_end()
+
+    async def stop(self) -> int:
+        """End it by SIGTERM, as the kubelet does; return its exit status.
+
+        Raises:
+            TimeoutError: It goes on; it is killed.
+        """
+        if self.process.returncode is None:
+            self.send(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_STOP_S):
+                return await self._wait_end()
+        except TimeoutError:
+            await self.kill()
+            raise
+
+    async def wait_logged(
+        self, message: str, *, count: int = 1, timeout_s: float = _WAIT_S, **fields: str
+    ) -> dict[str, Any]:
+        """Return the last of `count` lines with a message and these fields, once they are logged.
+
+        Raises:
+            AssertionError: They are not; shows what is.
+        """
+
+        def is_wanted(line: dict[str, Any]) -> bool:
+            return bool(line["message"] == message and fields.items() <= line.get("fields", {}).items())
+
+        return await self._wait_lines(is_wanted, f"{message!r} {fields or ''}", count, timeout_s)
+
+    async def wait_registered(self, *drivers: str) -> None:
+        """Return once the kubelet has registered drivers; what it is asked before that, it refuses."""
+        for driver in drivers:
+            await self.wait_logged("The kubelet has registered the plugin", plugin=driver)
+
+    async def _wait_lines(
+        self, is_wanted: Callable[[dict[str, Any]], bool], what: str, count: int, timeout_s: float
+    ) -> dict[str, Any]:
+        def found() -> list[dict[str, Any]]:
+            return [line for line in self.lines if is_wanted(line)]
+
+        try:
+            async with asyncio.timeout(timeout_s), self._news:
+                await self._news.wait_for(lambda: len(found()) >= count or self.process.returncode is not None)
+        except TimeoutError:
+            pass
+        if len(found()) < count:
+            seen = "\n".join(map(str, self.lines[-40:]))
+            raise AssertionError(f"agent: no {what} in {timeout_s:g} s; status {self.process.returncode}:\n{seen}")
+        return found()[count - 1]
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self._log.open("ab") as copy:
+            async for raw in self.process.stderr:
+                copy.write(raw)
+                copy.flush()
+                async with self._news:
+                    self.lines.append(_parse_line(raw))
+                    self._news.notify_all()
+        await self.process.wait()
+        async with self._news:
+            self._news.notify_all()
+
+    async def _wait_end(self) -> int:
+        status = await self.process.wait()
+        if self._reader is not None:
+            await self._reader
+        return status
+
+
+def agent_command(cluster: RealCluster, *words: str, kubeconfig: Path | None = None) -> list[str]:
+    """Return the command line of an agent on the cluster's node.
+
+    Args:
+        words: Further options: `--config FILE`, or `--plugin NAME --settings FILE`.
+        kubeconfig: As whom; None: as admin.
+    """
+    paths: NodePaths = cluster.paths
+    return [
+        sys.executable, "-m", "claimsmith", "agent", "--node-name", NODE, "--log-format", "json", "-v",
+        "--kubeconfig", str(kubeconfig or cluster.kubeconfig), "--kubelet-root", str(paths.state),
+        "--device-plugin-dir", str(paths.device_plugins), "--cdi-dir", str(paths.cdi), *words,
+    ]  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    cluster: RealCluster,
+    client: KubeClient,
+    settings: str,
+    *words: str,
+    drivers: Sequence[str] = ("sim.claimsmith.dev",),
+    kubeconfig: Path | None = None,
+) -> AsyncIterator[AgentProcess]:
+    """Run an agent with simulated devices; the kubelet knows it and the slices are there when the block begins.
+
+    Pods are deleted when the block ends, before the agent is: nobody else could unprepare their claims.
+
+    Args:
+        settings: The document of the simulated devices.
+        words: Further options of the agent.
+        drivers: Names of the drivers that the settings have.
+        kubeconfig: As whom; None: as admin.
+    """
+    with tempfile.TemporaryDirectory(dir=cluster.folder) as folder:
+        file = Path(folder) / "devices.yaml"
+        file.write_text(settings)
+        options = ["--plugin", "simulated", "--settings", str(file), *words]
+        agent = AgentProcess(agent_command(cluster, *options, kubeconfig=kubeconfig), cluster.folder / "agent.log")
+        await agent.start()
+        try:
+            await agent.wait_registered(*drivers)
+            await wait_published(client, *drivers)
+            yield agent
+            await delete_pods(client)
+        finally:
+            await agent.stop()
+
+
+async def wait_published(client: KubeClient, *drivers: str, timeout_s: float = _WAIT_S) -> None:
+    """Return once the API server shows slices of drivers."""
+
+    def all_there(items: Sequence[dict[str, Any]]) -> bool:
+        return set(drivers) <= {item["spec"]["driver"] for item in items}
+
+    await wait_for(client, RESOURCE_SLICE, all_there, timeout_s=timeout_s)
+
+
+def _parse_line(raw: bytes) -> dict[str, Any]:
+    text = raw.decode(errors="replace").rstrip()
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return {"message": text}
+    return line if isinstance(line, dict) and "message" in line else {"message": text}

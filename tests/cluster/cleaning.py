@@ -1,0 +1,77 @@
+"""Removes what a test has created, so that the next one finds a node without pods and a cluster without devices."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from claimsmith.api.kinds import (
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    NODE,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+    Kind,
+)
+from claimsmith.errors import NotFoundError
+from claimsmith.kube.client import KubeClient
+from tests.cluster import recipe
+from tests.cluster.watching import wait_for
+
+__all__ = ["clean", "delete_pods"]
+
+_PODS_GO_S: Final = 20.0
+_KINDS: Final[tuple[Kind, ...]] = (
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    RESOURCE_SLICE,
+)
+
+
+async def clean(client: KubeClient) -> None:
+    """Delete pods, claims, templates, classes, taint rules, slices and the nodes that have no kubelet.
+
+    Raises:
+        AssertionError: A pod stays, which happens when nobody unprepares its claims: `served` deletes pods in time.
+    """
+    await delete_pods(client)
+    for kind in _KINDS:
+        await _delete_all(client, kind)
+    for node in (await client.list(NODE)).items:
+        if node["metadata"]["name"] != recipe.NODE:
+            await client.delete(NODE, node["metadata"]["name"])
+
+
+async def delete_pods(client: KubeClient) -> None:
+    """Delete all pods and wait until the kubelet has let go of them.
+
+    Raises:
+        AssertionError: One stays; it is then removed by force, so that only this test fails.
+    """
+    await _delete_all(client, POD, grace_period_s=1)
+    try:
+        await wait_for(client, POD, lambda items: not items, timeout_s=_PODS_GO_S)
+    except AssertionError:
+        await _delete_all(client, POD, grace_period_s=0)
+        raise
+
+
+async def _delete_all(client: KubeClient, kind: Kind, *, grace_period_s: int | None = None) -> None:
+    try:
+        items = (await client.list(kind)).items
+    except NotFoundError:
+        return  # Not served under these gates.
+    await asyncio.gather(*(_delete(client, kind, item["metadata"], grace_period_s) for item in items))
+
+
+async def _delete(client: KubeClient, kind: Kind, metadata: dict[str, str], grace_period_s: int | None) -> None:
+    try:
+        await client.delete(
+            kind, metadata["name"], namespace=metadata.get("namespace", ""), grace_period_s=grace_period_s
+        )
+    except NotFoundError:
+        pass
