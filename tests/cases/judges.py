@@ -14,6 +14,7 @@ from tests.cases.cluster_stage import CLUSTER_PLAY
 from tests.cases.containers import find_gaps, judge_containers
 from tests.cases.expressions import judge_expressions
 from tests.cases.gangs import find_missing, judge_gang
+from tests.cases.labelling import judge_labels
 from tests.cases.node_script import NODE_PLAY
 from tests.cases.publishing import judge_publishing
 from tests.cases.tables import judge_device_files, judge_normalising
@@ -27,7 +28,6 @@ PLAYS: Final = (NODE_PLAY, CLUSTER_PLAY)
 MISSING: Final[Mapping[str, str]] = {
     "driver": "needs the driver for NVIDIA cards",
     "extender": "needs the scheduler extender",
-    "labels": "needs node labels made from cards",
 }
 """What the product does not have yet, by kind of case."""
 
@@ -44,6 +44,7 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "allocate": judge_allocation,
     "cel": judge_expressions,
     "cli": judge_device_files,
+    "labels": judge_labels,
     "normalise": judge_normalising,
     "publish": judge_publishing,
     "schedule": judge_gang,

@@ -22,8 +22,9 @@ DRIVER, NODE = "gpu.example.test", "node-a"
 GPU = DeviceId(DRIVER, NODE, "gpu-0")
 
 
-def graded(*rules: CauseRule, **policy: float) -> HealthTaints:
-    return HealthTaints(DRIVER, NODE, HealthPolicy(rules=rules, **{"hold_s": 10, **policy}))
+def graded(*rules: CauseRule, hold_max_s: float = 600, forget_s: float = 3600) -> HealthTaints:
+    policy = HealthPolicy(rules=rules, hold_s=10, hold_max_s=hold_max_s, forget_s=forget_s)
+    return HealthTaints(DRIVER, NODE, policy)
 
 
 def fail(health: HealthTaints, now_s: float, cause: str = "hot", device: str = "gpu-0") -> None:
