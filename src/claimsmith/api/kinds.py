@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BINDING",
     "DEVICE_CLASS",
+    "DEVICE_REPORT",
     "DEVICE_TAINT_RULE",
     "EVENT",
     "KINDS",
@@ -257,6 +258,18 @@ RESOURCE_POOL_STATUS_REQUEST: Final = Kind(
 )
 """A question about a pool. It is checked, but neither read nor served: nothing here answers it."""
 
+DEVICE_REPORT: Final = Kind(
+    group="claimsmith.dev",
+    version="v1alpha1",
+    kind="DeviceReport",
+    plural="devicereports",
+    module="device_report",
+    short_names=("drep",),
+    namespaced=False,
+    has_status=True,
+)
+"""A custom resource of ours (`api.reports`); embedded servers have it built in."""
+
 KINDS: Final[tuple[Kind, ...]] = (
     BINDING,
     EVENT,
@@ -264,6 +277,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     NODE,
     POD,
     SERVICE_ACCOUNT,
+    DEVICE_REPORT,
     LEASE,
     DEVICE_CLASS,
     DEVICE_TAINT_RULE,

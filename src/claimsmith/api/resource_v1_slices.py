@@ -33,9 +33,12 @@ from claimsmith.model.quantity import Quantity
 
 __all__ = [
     "API_VERSION",
+    "build_counter_set",
     "build_device",
     "build_slice",
     "build_taint_rule",
+    "encode_attribute",
+    "encode_counter_set",
     "encode_device",
     "encode_slice",
     "encode_taint_rule",
@@ -74,7 +77,7 @@ def build_slice(source: wire.ResourceSlice) -> ResourceSlice:
         all_nodes=bool(spec.all_nodes),
         per_device_node_selection=bool(spec.per_device_node_selection),
         devices=tuple([build_device(device) for device in spec.devices or ()]),
-        shared_counters=tuple(_build_counter_set(counters) for counters in spec.shared_counters or ()),
+        shared_counters=tuple(build_counter_set(counters) for counters in spec.shared_counters or ()),
         partition_type_attribute=spec.partition_type_attribute,
         skip_node_operations=tuple(spec.skip_node_operations or ()),
     )
@@ -165,7 +168,8 @@ def _build_consumption(source: wire.DeviceCounterConsumption) -> CounterConsumpt
     )
 
 
-def _build_counter_set(source: wire.CounterSet) -> CounterSet:
+def build_counter_set(source: wire.CounterSet) -> CounterSet:
+    """Return a counter set of the model."""
     counters = {name: read_quantity(counter.value) for name, counter in source.counters.items()}
     return CounterSet(name=source.name, counters=counters)
 
@@ -213,11 +217,7 @@ def encode_slice(value: ResourceSlice) -> wire.ResourceSlice:
         all_nodes=value.all_nodes or None,
         per_device_node_selection=value.per_device_node_selection or None,
         devices=[encode_device(device) for device in value.devices] or None,
-        shared_counters=[
-            wire.CounterSet(name=counters.name, counters=_encode_counters(counters.counters))
-            for counters in value.shared_counters
-        ]
-        or None,
+        shared_counters=[encode_counter_set(counters) for counters in value.shared_counters] or None,
         partition_type_attribute=value.partition_type_attribute,
         skip_node_operations=list(value.skip_node_operations) or None,
     )
@@ -231,7 +231,7 @@ def encode_device(value: Device) -> wire.Device:
     allocatable = value.node_allocatable_resources
     return wire.Device(
         name=value.name,
-        attributes={name: _encode_attribute(entry) for name, entry in value.attributes.items()} or None,
+        attributes={name: encode_attribute(entry) for name, entry in value.attributes.items()} or None,
         capacity={name: _encode_capacity(entry) for name, entry in value.capacity.items()} or None,
         consumes_counters=[_encode_consumption(entry) for entry in value.consumes_counters] or None,
         node_name=value.node_name,
@@ -246,7 +246,8 @@ def encode_device(value: Device) -> wire.Device:
     )
 
 
-def _encode_attribute(value: DeviceAttribute) -> wire.DeviceAttribute:
+def encode_attribute(value: DeviceAttribute) -> wire.DeviceAttribute:
+    """Return an attribute for the wire; of an unknown kind nothing is left."""
     result = wire.DeviceAttribute()
     for attribute, kind in _SCALARS:
         if kind == value.kind:
@@ -284,6 +285,11 @@ def _encode_consumption(value: CounterConsumption) -> wire.DeviceCounterConsumpt
         counters=_encode_counters(value.counters),
         compatibility_groups=list(value.compatibility_groups) or None,
     )
+
+
+def encode_counter_set(value: CounterSet) -> wire.CounterSet:
+    """Return the wire form of a counter set."""
+    return wire.CounterSet(name=value.name, counters=_encode_counters(value.counters))
 
 
 def _encode_counters(values: Any) -> dict[str, wire.Counter]:

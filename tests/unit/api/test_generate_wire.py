@@ -17,6 +17,9 @@ from scripts.generate_wire import (
     snake,
 )
 
+OURS = {"device_report"}
+"""Wire types of kinds of our own, which no Kubernetes describes."""
+
 
 @pytest.mark.parametrize(
     ("name", "attribute"),
@@ -98,7 +101,7 @@ def test_every_generated_module_says_where_it_comes_from_and_stays_within_bounds
 def test_no_module_is_there_that_nobody_generates() -> None:
     names = {path.stem for path in Path(base.__file__).parent.glob("*.py")} - {"__init__", "base"}
 
-    assert names == set(MODULES)
+    assert names - OURS == set(MODULES)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -254,3 +254,18 @@ def test_durations_are_shown_in_at_most_two_units(seconds: float, text: str) -> 
 @pytest.mark.parametrize("timestamp", [None, "", "soon"])
 def test_an_unknown_time_has_an_unknown_age(timestamp: str | None) -> None:
     assert age_of(timestamp, NOON) == "<unknown>"
+
+
+def test_a_report_of_devices_shows_what_is_free() -> None:
+    report = {
+        "metadata": {"name": "node-a.gpu.example.com", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "node-a", "driver": "gpu.example.com"},
+        "status": {"models": "8 A100-80", "total": 8, "free": 5, "unhealthy": 1},
+    }
+    titles = [column["name"] for column in columns_of("devicereports")]
+    cells = row_of("devicereports", report, now=1767225600 + 60)["cells"]
+
+    assert dict(zip(titles, cells, strict=True)) == {
+        "Name": "node-a.gpu.example.com", "Node": "node-a", "Driver": "gpu.example.com", "Models": "8 A100-80",
+        "Devices": 8, "Free": 5, "Unhealthy": 1, "Age": "60s",
+    }  # fmt: skip

@@ -43,6 +43,7 @@ _FIELD_LABELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "nodes": ("spec.unschedulable",),
         "namespaces": ("status.phase",),
         "resourceslices": ("spec.nodeName", "spec.driver", "spec.pool.name"),
+        "devicereports": ("spec.nodeName", "spec.driver"),
         "events": (
             "involvedObject.kind",
             "involvedObject.namespace",

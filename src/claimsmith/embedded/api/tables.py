@@ -18,6 +18,9 @@ __all__ = ["columns_of", "row_of"]
 Column = tuple[str, int]
 """Title and priority: 0 is always shown, 1 with `-o wide`."""
 
+_TYPES: Final = {"value": "integer", "devices": "integer", "free": "integer", "unhealthy": "integer"} | {
+    "global-default": "boolean"
+}
 _NONE: Final = "<none>"
 _UNKNOWN: Final = "<unknown>"
 _ROLE: Final = "node-role.kubernetes.io/"
@@ -50,7 +53,7 @@ def row_of(plural: str, value: JsonObject, *, now: float) -> JsonObject:
 
 def _definition(title: str, priority: int) -> dict[str, Any]:
     name = title.lower()
-    kind = {"value": "integer", "global-default": "boolean"}.get(name, "string")
+    kind = _TYPES.get(name, "string")
     form = "name" if name == "name" else ""
     return {"name": title, "type": kind, "format": form, "description": title, "priority": priority}
 
@@ -127,6 +130,13 @@ def _taint_rule_cells(value: JsonObject, now: float) -> list[Any]:
     return [_name(value), *shown, _age(value, now)]
 
 
+def _report_cells(value: JsonObject, now: float) -> list[Any]:
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    shown = [spec.get("nodeName") or "", spec.get("driver") or "", status.get("models") or ""]
+    shown += [status.get("total"), status.get("free"), status.get("unhealthy")]
+    return [_name(value), *shown, _age(value, now)]
+
+
 def _group_cells(value: JsonObject, now: float) -> list[Any]:
     spec, conditions = value.get("spec") or {}, (value.get("status") or {}).get("conditions") or ()
     by_type = {condition.get("type"): condition for condition in conditions}
@@ -188,6 +198,7 @@ _COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = MappingProxyType(
         "resourceclaims": _always("Name", "State", "Age"),
         "resourceslices": _always("Name", "Node", "Driver", "Pool", "Age"),
         "devicetaintrules": _always("Name", "Key", "Value", "Effect", "TimeAdded", "Age"),
+        "devicereports": _always("Name", "Node", "Driver", "Models", "Devices", "Free", "Unhealthy", "Age"),
         "podgroups": _always("Name", "Policy", "Workload", "Status", "Age"),
         "namespaces": _always("Name", "Status", "Age"),
         "leases": _always("Name", "Holder", "Age"),
@@ -202,6 +213,7 @@ _CELLS: Final[Mapping[str, Callable[[JsonObject, float], list[Any] | JsonObject]
         "resourceclaims": _claim_cells,
         "resourceslices": _slice_cells,
         "devicetaintrules": _taint_rule_cells,
+        "devicereports": _report_cells,
         "podgroups": _group_cells,
         "namespaces": _namespace_cells,
         "leases": _lease_cells,
