@@ -39,6 +39,7 @@ __all__ = [
     "InputError",
     "InvalidObjectError",
     "KubeconfigError",
+    "KubeletUnreachableError",
     "ManifestError",
     "NotFoundError",
     "PluginCallError",
@@ -432,6 +433,20 @@ class GrantRefusedError(DriverError):
     def __init__(self, resource: str, reason: str, *, hint: str) -> None:
         super().__init__(f"resource {resource}: {reason}; {hint}")
         self.resource, self.reason, self.hint = resource, reason, hint
+
+
+class KubeletUnreachableError(ClaimsmithError):
+    """The kubelet of this node does not answer, or does not take what it is told; it is asked again.
+
+    Args:
+        socket: The kubelet's socket.
+        reason: What came of it.
+        hint: What to do when it lasts.
+    """
+
+    def __init__(self, socket: object, reason: str, *, hint: str) -> None:
+        super().__init__(f"kubelet socket {socket}: {reason}; {hint}")
+        self.socket, self.reason, self.hint = socket, reason, hint
 
 
 class ClaimNotReadyError(ClaimsmithError):

@@ -15,6 +15,7 @@ __all__ = [
     "CLAIMS_PREPARED",
     "DRIVER_CALLS",
     "DRIVER_SECONDS",
+    "GRANTS_HELD",
     "Meter",
     "Sample",
     "get_logger",
@@ -27,6 +28,8 @@ DRIVER_SECONDS: Final = "claimsmith_driver_call_seconds_total"
 """Seconds spent in such calls; labels driver, operation."""
 CLAIMS_PREPARED: Final = "claimsmith_prepared_claims"
 """Claims in the checkpoint; label driver."""
+GRANTS_HELD: Final = "claimsmith_granted_containers"
+"""Containers that hold devices through the device plugin; label driver."""
 CHECKPOINT_DAMAGED: Final = "claimsmith_checkpoint_damaged_total"
 """Checkpoint files that were put aside and rebuilt; label driver."""
 

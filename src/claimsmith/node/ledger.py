@@ -110,20 +110,23 @@ class Ledger:
     def check_grant(self, wanted: Grant) -> None:
         """Check that nobody else holds what a grant wants; the caller is writing.
 
-        Replicas of one device go together under one resource.
+        Who has which id of one resource is the kubelet's affair: it gives the devices of an init container to the
+        next ones. Replicas of one device go together under one resource.
 
         Raises:
             DeviceHeldError: A claim does.
             DeviceGrantedError: Another grant does.
         """
-        others = [grant for grant in self._checkpoint.grants() if grant.uid != wanted.uid]
-        shared = _shared(wanted)
-        grants = {
+        grants = [
+            grant for grant in self._checkpoint.grants() if grant.uid != wanted.uid and not _same_ids(grant, wanted)
+        ]
+        together = _shared(wanted.entry)
+        others = {
             device: grant
-            for device, grant in _granted(others).items()
-            if not (grant.resource == wanted.resource and device in shared and device in _shared(grant))
+            for device, grant in _granted(grants).items()
+            if grant.resource != wanted.resource or device not in together & _shared(grant.entry)
         }
-        self._check(_devices([wanted.entry]), {**grants, **_devices(self._checkpoint.claims())})
+        self._check(_devices([wanted.entry]), {**others, **_devices(self._checkpoint.claims())})
 
     def find_claimed(self) -> Mapping[DeviceId, PreparedClaim]:
         """Return each known device that a claim is in the way of, with the claim; safe to call from any thread."""
@@ -133,17 +136,18 @@ class Ledger:
         """Return each known device that a grant is in the way of, with the grant; safe to call from any thread."""
         return self._blocked(_granted(self._checkpoint.grants()))
 
-    def find_obstacle(self, wanted: DeviceId, *, resource: str) -> PreparedClaim | Grant | None:
-        """Return who is in the way of giving a device away under a resource; None when nobody is.
+    def find_obstacle(self, wanted: Grant) -> PreparedClaim | Grant | None:
+        """Return who is in the way of a grant that is not made yet; None when nobody is. From any thread.
 
-        Grants of the device itself under that resource are not: the kubelet knows of them.
+        A grant of the same ids is not: the kubelet knows of it.
         """
-        grants = (
-            grant for grant in self._checkpoint.grants() if grant.resource != resource or wanted not in grant.devices
-        )
-        holders: dict[DeviceId, PreparedClaim | Grant] = {**_granted(grants), **_devices(self._checkpoint.claims())}
-        found = (self._hardware or Hardware()).find_obstacle([wanted], holders)
-        return None if found is None else holders[found.held]
+        try:
+            self.check_grant(wanted)
+        except DeviceHeldError as error:
+            return self._checkpoint.find(error.holder_uid)
+        except DeviceGrantedError as error:
+            return self._checkpoint.find_grant(error.holder_uid)
+        return None
 
     def _check(self, wanted: Iterable[DeviceId], holders: Mapping[DeviceId, PreparedClaim | Grant]) -> None:
         found = (self._hardware or Hardware()).find_obstacle(wanted, holders)
@@ -168,5 +172,9 @@ def _granted(grants: Iterable[Grant]) -> dict[DeviceId, Grant]:
     return {device: grant for grant in grants for device in grant.devices}
 
 
-def _shared(grant: Grant) -> frozenset[DeviceId]:
-    return frozenset(device.id for device in grant.entry.devices if device.share_id)
+def _shared(entry: PreparedClaim) -> frozenset[DeviceId]:
+    return frozenset(device.id for device in entry.devices if device.share_id)
+
+
+def _same_ids(one: Grant, other: Grant) -> bool:
+    return one.resource == other.resource and not set(one.ids).isdisjoint(other.ids)
