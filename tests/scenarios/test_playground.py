@@ -127,7 +127,7 @@ async def test_a_folder_of_the_user_keeps_no_socket(short_folder: Path) -> None:
     async with Playground(plan(CLUSTER), PlaygroundOptions(folder=short_folder)):
         serving = count_sockets(short_folder)
 
-    assert (serving, count_sockets(short_folder)) == (4, 0)
+    assert (serving, count_sockets(short_folder)) == (8, 0)
 
 
 async def test_an_object_that_the_server_refuses_is_named_with_its_place() -> None:

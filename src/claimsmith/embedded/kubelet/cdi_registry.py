@@ -120,7 +120,9 @@ class CdiRegistry:
             merged.add(device.container_edits)
         if missing:
             raise PodStartError(
-                f"failed to inject CDI devices: unresolvable CDI devices {', '.join(missing)}", reason="Failed"
+                f"failed to inject CDI devices: unresolvable CDI devices {', '.join(missing)}",
+                reason="Failed",
+                waiting="CreateContainerError",
             )
         return merged
 
@@ -140,7 +142,8 @@ def _find(specs: Sequence[_Spec], name: str) -> tuple[_Spec, _Device] | None:
         (spec, device) for spec in specs if spec.kind == kind for device in spec.devices if device.name == device_name
     ]
     if len(found) > 1:
-        raise PodStartError(f"failed to inject CDI devices: conflicting CDI device {name}", reason="Failed")
+        message = f"failed to inject CDI devices: conflicting CDI device {name}"
+        raise PodStartError(message, reason="Failed", waiting="CreateContainerError")
     return found[0] if found else None
 
 

@@ -6,9 +6,9 @@ kubernetes v1.37.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from claimsmith.api.kinds import RESOURCE_CLAIM, Kind
 from claimsmith.api.resource import parse_resource_claim
@@ -26,6 +26,9 @@ __all__ = [
     "parse_usable_claim",
     "read_usable_claim",
 ]
+
+_ALL: Final = "All"
+_PREPARE: Final = frozenset({_ALL, "NodePrepareResources"})
 
 FindClaim = Callable[[str, str], ResourceClaim | None]
 """Gets namespace and name; gives the claim as this process knows it, which may be a little old."""
@@ -86,13 +89,17 @@ class UsableClaim:
     """A claim that a pod may use.
 
     Args:
-        drivers: Drivers that must prepare it.
-        undo: Drivers that must unprepare it; one may skip either.
+        call: The claim as a driver is told of it.
+        skips: Which calls each of its drivers can do without, in the order of the allocation's results.
     """
 
     call: ClaimCall
-    drivers: tuple[str, ...]
-    undo: tuple[str, ...]
+    skips: Mapping[str, tuple[str, ...]]
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """Drivers that must prepare it."""
+        return tuple(driver for driver, skipped in self.skips.items() if not _PREPARE & set(skipped))
 
 
 async def read_usable_claim(reader: ClaimReader, pod: PodView, name: str, *, from_template: bool) -> UsableClaim:
@@ -129,8 +136,7 @@ def parse_usable_claim(claim: ResourceClaim, pod: PodView, *, from_template: boo
         raise _refused(f"ResourceClaim {name}: not allocated")
     return UsableClaim(
         call=ClaimCall(namespace=pod.namespace, name=name, uid=claim.uid),
-        drivers=_drivers(claim, "NodePrepareResources"),
-        undo=_drivers(claim, "NodeUnprepareResources"),
+        skips=_find_skips(claim),
     )
 
 
@@ -155,8 +161,16 @@ def _is_reserved(claim: ResourceClaim, pod: PodView) -> bool:
     )
 
 
-def _drivers(claim: ResourceClaim, operation: str) -> tuple[str, ...]:
-    """Return the drivers of which at least one device does not skip an operation, in the order of the results."""
-    results = claim.allocation.results if claim.allocation is not None else ()
-    found = (result.driver for result in results if not {operation, "All"} & set(result.skip_node_operations))
-    return tuple(dict.fromkeys(found))
+def _find_skips(claim: ResourceClaim) -> dict[str, tuple[str, ...]]:
+    """Return the calls that no device of a driver needs, by driver. Source: computeDriverStates in claiminfo.go."""
+    by_driver: dict[str, list[frozenset[str]]] = {}
+    for result in claim.allocation.results if claim.allocation is not None else ():
+        by_driver.setdefault(result.driver, []).append(frozenset(result.skip_node_operations))
+    return {driver: _common(devices) for driver, devices in by_driver.items()}
+
+
+def _common(devices: Sequence[frozenset[str]]) -> tuple[str, ...]:
+    if all(_ALL in skipped for skipped in devices):
+        return (_ALL,)
+    named = sorted({operation for skipped in devices for operation in skipped if operation != _ALL})
+    return tuple(name for name in named if all(_ALL in skipped or name in skipped for skipped in devices))

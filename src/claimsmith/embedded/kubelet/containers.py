@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from claimsmith.embedded.api.logs import LogLine
 from claimsmith.embedded.kubelet.cdi_registry import CdiRegistry, DeviceNode, MergedEdits, Mount
+from claimsmith.embedded.kubelet.grants import ContainerGrant
 from claimsmith.embedded.kubelet.logs import ContainerLogs
 from claimsmith.embedded.kubelet.views import EXIT_CODE, ContainerView, PodView
 from claimsmith.errors import PodStartError
@@ -26,20 +27,22 @@ class ContainerRuntime:
     registry: CdiRegistry
     logs: ContainerLogs
 
-    def start(self, pod: PodView, cdi_ids: Mapping[str, Sequence[str]], *, now_s: float) -> None:
+    def start(self, pod: PodView, grants: Mapping[str, ContainerGrant], *, now_s: float) -> None:
         """Start all containers of a pod, or none; each prints its environment, devices and mounts.
 
         Args:
-            cdi_ids: CDI ids by container.
+            pod: The pod.
+            grants: What containers get of their devices, by container.
             now_s: Seconds since 1970.
 
         Raises:
             PodStartError: A CDI id can't be resolved.
         """
         containers = (*pod.init_containers, *pod.containers)
-        edits = {item.name: self.registry.resolve(cdi_ids.get(item.name, ())) for item in containers}
+        given = {item.name: grants.get(item.name, ContainerGrant()) for item in containers}
+        edits = {name: self.registry.resolve(grant.cdi_ids) for name, grant in given.items()}
         for item in containers:
-            lines = describe_container(pod, item, edits[item.name], cdi_ids.get(item.name, ()))
+            lines = describe_container(pod, item, edits[item.name], given[item.name])
             self.logs.write(pod.uid, item.name, [LogLine(time_s=now_s, text=line) for line in lines])
             if item in pod.init_containers and not item.sidecar:
                 self.logs.end(pod.uid, item.name)
@@ -51,17 +54,17 @@ class ContainerRuntime:
 
 
 def describe_container(
-    pod: PodView, container: ContainerView, edits: MergedEdits, cdi_ids: Sequence[str]
+    pod: PodView, container: ContainerView, edits: MergedEdits, grant: ContainerGrant
 ) -> tuple[str, ...]:
     """Return what a container sees, one fact a line: first its environment, then devices, mounts, hooks and CDI ids."""
-    env = {**container.env, "HOSTNAME": pod.name, **edits.env}
+    env = {**grant.env, **container.env, "HOSTNAME": pod.name, **edits.env}
     return (
         f"container {container.name} of pod {pod} on node {pod.node_name}",
         *(f"env {name}={_one_line(value)}" for name, value in env.items()),
-        *(f"device {_describe_node(node)}" for node in edits.device_nodes),
-        *(f"mount {_describe_mount(mount)}" for mount in edits.mounts),
+        *(f"device {_describe_node(node)}" for node in (*grant.devices, *edits.device_nodes)),
+        *(f"mount {_describe_mount(mount)}" for mount in (*grant.mounts, *edits.mounts)),
         *(f"hook {hook.hook_name} {hook.path}" for hook in edits.hooks),
-        *(f"cdi {name}" for name in cdi_ids),
+        *(f"cdi {name}" for name in grant.cdi_ids),
     )
 
 

@@ -6,60 +6,21 @@ Source: pkg/kubelet/cm/dra/manager.go of kubernetes v1.37.2.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
-
-import msgspec
 
 from claimsmith.embedded.kubelet.claims import ClaimReader, UsableClaim, read_usable_claim
-from claimsmith.embedded.kubelet.plugins import ClaimCall, DraPlugin, DraPlugins, PreparedDevice
+from claimsmith.embedded.kubelet.dra_checkpoint import ClaimState, decode_claims, encode_claims
+from claimsmith.embedded.kubelet.plugins import ClaimCall, DraPlugin, DraPlugins
 from claimsmith.embedded.kubelet.views import ContainerView, PodView
-from claimsmith.errors import PodStartError
+from claimsmith.errors import CheckpointError, PodStartError
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["CHECKPOINT_FILE", "ClaimState", "PodClaims"]
-
-CHECKPOINT_FILE: Final = "dra_manager_state"
-"""Name of the file in the kubelet's state folder, as that of a real kubelet."""
+__all__ = ["PodClaims"]
 
 _log = get_logger("embedded.kubelet")
 _Key = tuple[str, str]
-
-
-class ClaimState(msgspec.Struct):
-    """What the kubelet remembers of one claim; the file has a list of them.
-
-    Args:
-        pods: uids of the pods that use it.
-        undo: Drivers that must unprepare it.
-        devices: Prepared devices by driver.
-        prepared: Not kept over restarts: after one, drivers are asked again.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    pods: set[str] = msgspec.field(default_factory=set)
-    undo: tuple[str, ...] = ()
-    devices: dict[str, tuple[PreparedDevice, ...]] = msgspec.field(default_factory=dict)
-    prepared: bool = False
-    unpreparing: bool = False
-
-    @property
-    def call(self) -> ClaimCall:
-        """The claim as a driver is told of it."""
-        return ClaimCall(namespace=self.namespace, name=self.name, uid=self.uid)
-
-    def cdi_ids(self, request: str) -> list[str]:
-        """Return the CDI ids of the devices for a request; empty: for all."""
-        return [
-            cdi_id
-            for devices in self.devices.values()
-            for device in devices
-            if not request or not device.requests or request in device.requests
-            for cdi_id in device.cdi_ids
-        ]
 
 
 class PodClaims:
@@ -75,23 +36,41 @@ class PodClaims:
         self._plugins, self._reader, self._file = plugins, reader, file
         self._states: dict[_Key, ClaimState] = {}
 
-    def load(self) -> None:
-        """Read the file; a damaged one counts as empty, since drivers keep their own."""
+    def load(self) -> bool:
+        """Read the file; a damaged one counts as empty, since drivers keep their own.
+
+        Return whether there was none: the machine is new to the kubelet, and has one from now on.
+        """
         try:
             found = self._file if self._file.exists() else _hidden(self._file)
-            states = msgspec.json.decode(found.read_bytes(), type=list[ClaimState])
+            states = decode_claims(found.read_bytes(), found)
         except FileNotFoundError:
-            return
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            with suppress(PodStartError):
+                self._save()
+            return True
+        except (OSError, CheckpointError) as error:
             log_event(_log, logging.WARNING, "The kubelet's claims can't be read", file=self._file, reason=error)
-            return
+            return False
         for state in states:
-            state.prepared = state.unpreparing = False
             self._states[state.namespace, state.name] = state
+        return False
 
     def states(self) -> tuple[ClaimState, ...]:
         """Return all claims that some pod uses."""
         return tuple(self._states.values())
+
+    def find(self, namespace: str, name: str) -> ClaimState | None:
+        """Return a claim that some pod uses; None when none does."""
+        return self._states.get((namespace, name))
+
+    def users(self, driver: str, devices: Collection[tuple[str, str]]) -> set[str]:
+        """Return the uids of the pods that use one of a driver's devices, given by pool and name."""
+        return {
+            uid
+            for state in self._states.values()
+            if any((device.pool, device.device) in devices for device in state.devices.get(driver, ()))
+            for uid in state.pods
+        }
 
     def pods(self) -> set[str]:
         """Return the uids of all pods that use a claim."""
@@ -115,9 +94,10 @@ class PodClaims:
             for call in calls:
                 state = self._states[call.namespace, call.name]
                 state.devices[plugin.driver] = prepared[call.uid]
-        # Not written down: after a restart, drivers are asked again and answer from what they remember.
         for claim in usable.values():
             self._states[claim.call.namespace, claim.call.name].prepared = True
+        if batches:
+            self._save()
         return self._ids_of(pod, usable)
 
     async def unprepare(self, pod_uid: str) -> None:
@@ -167,7 +147,7 @@ class PodClaims:
                 (call.namespace, call.name), ClaimState(namespace=call.namespace, name=call.name, uid=call.uid)
             )
             state.pods.add(pod.uid)
-            state.undo = claim.undo
+            state.skips = claim.skips
             if not state.prepared:
                 for driver in claim.drivers:
                     calls = batches.setdefault(self._plugins.get_plugin(driver), [])
@@ -218,7 +198,7 @@ class PodClaims:
         """
         hidden = _hidden(self._file)
         try:
-            hidden.write_bytes(msgspec.json.encode(list(self._states.values())))
+            hidden.write_bytes(encode_claims(self._states.values()))
             self._file.unlink(missing_ok=True)
             hidden.rename(self._file)
         except OSError as error:

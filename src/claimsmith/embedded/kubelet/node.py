@@ -10,22 +10,31 @@ from typing import Any, Final, Protocol
 
 from claimsmith.api.kinds import NODE, RESOURCE_SLICE, Kind
 from claimsmith.embedded.kubelet.addresses import PodAddresses
+from claimsmith.embedded.kubelet.admission import PodAdmission
 from claimsmith.embedded.kubelet.cdi_registry import CdiRegistry
 from claimsmith.embedded.kubelet.claims import ClaimReader
 from claimsmith.embedded.kubelet.clock import Clock
 from claimsmith.embedded.kubelet.containers import ContainerRuntime
-from claimsmith.embedded.kubelet.dra import CHECKPOINT_FILE, PodClaims
+from claimsmith.embedded.kubelet.devices.allocator import DeviceObserver, PodDevices
+from claimsmith.embedded.kubelet.devices.plugins import DevicePlugins
+from claimsmith.embedded.kubelet.dra import PodClaims
+from claimsmith.embedded.kubelet.dra_checkpoint import CHECKPOINT_FILE
+from claimsmith.embedded.kubelet.health import DeviceKey, HealthBook
+from claimsmith.embedded.kubelet.health_watch import HealthWatch
 from claimsmith.embedded.kubelet.logs import ContainerLogs
-from claimsmith.embedded.kubelet.plugins import DraPlugins
+from claimsmith.embedded.kubelet.nodestatus import NodeAmounts, plan_reset
+from claimsmith.embedded.kubelet.plugins import DraPlugin, DraPlugins
+from claimsmith.embedded.kubelet.podresources import SOCKET, PodResources
 from claimsmith.embedded.kubelet.pods import PodClient, PodEvents, PodWorkers
+from claimsmith.embedded.kubelet.resources import ContainerResources
 from claimsmith.embedded.kubelet.sources import PodSource
 from claimsmith.embedded.kubelet.status import format_time
-from claimsmith.embedded.kubelet.views import view_pod
-from claimsmith.embedded.kubelet.watcher import PluginWatcher
+from claimsmith.embedded.kubelet.views import PodView, view_pod
+from claimsmith.embedded.kubelet.watcher import PluginHandler, PluginWatcher
 from claimsmith.errors import AlreadyExistsError, ApiError, NotFoundError
 from claimsmith.kube.client import ObjectList
-from claimsmith.kubelet.paths import NodePaths
-from claimsmith.kubelet.services import DRA_PLUGIN_TYPE
+from claimsmith.kubelet.paths import NodePaths, make_folder
+from claimsmith.kubelet.services import DEVICE_PLUGIN_TYPE, DRA_PLUGIN_TYPE
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["ClusterServices", "EmbeddedKubelet", "KubeletClient", "NodeConfig"]
@@ -39,6 +48,10 @@ _LOST_S: Final = 30.0
 
 class KubeletClient(PodClient, Protocol):
     """What a kubelet needs of a client."""
+
+    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> dict[str, Any]:
+        """Return an object."""
+        ...
 
     async def create(self, kind: Kind, obj: Mapping[str, Any], *, namespace: str = "") -> dict[str, Any]:
         """Create an object."""
@@ -99,24 +112,48 @@ class EmbeddedKubelet:
     ) -> None:
         self.config, self._paths, self._client, self._services = config, paths, client, services
         self._clock = services.clock
-        self.plugins = DraPlugins(self._wake_pods)
+        self._book = HealthBook()
+        self._health = HealthWatch(self._book, self._clock, self._tell_health)
+        self.plugins = DraPlugins(self._meet_plugin, self._health.stop)
         """The DRA drivers that are registered."""
         self.claims = PodClaims(self.plugins, services.claims, paths.state / CHECKPOINT_FILE)
         """The claims that are prepared for pods."""
-        self._watcher = PluginWatcher(paths.plugins_registry, {DRA_PLUGIN_TYPE: self.plugins})
+        self.devices = PodDevices(folder=paths.device_plugins, clock=self._clock)
+        """The devices of device plugins, and who has them."""
+        self._device_plugins = DevicePlugins(paths.device_plugins, self.devices)
+        self._amounts = NodeAmounts(name=config.name, own=config.capacity, client=client, devices=self.devices)
+        handlers: dict[str, PluginHandler] = {DRA_PLUGIN_TYPE: self.plugins, DEVICE_PLUGIN_TYPE: self._device_plugins}
+        self._watcher = PluginWatcher(paths.plugins_registry, handlers)
         self._group: asyncio.TaskGroup | None = None
-        self._workers = PodWorkers(
-            claims=self.claims,
-            runtime=ContainerRuntime(registry=CdiRegistry(paths.cdi), logs=services.logs),
-            client=client,
-            events=services.events,
-            clock=self._clock,
-            addresses=PodAddresses(config.pod_cidr),
-            host_ip=config.host_ip,
-            spawn=self._spawn,
+        self._workers = self._make_workers()
+        self.devices.observer = DeviceObserver(
+            amounts_changed=self._amounts.request, health_changed=self._workers.refresh
+        )
+        self.devices.active = lambda: {pod.uid for pod in self._list_active()}
+        self._resources = PodResources(
+            devices=self.devices, claims=self.claims, active=self._workers.active, find=self._workers.find
         )
         self._lost_since_s: dict[str, float] = {}
+        self._wiped = True
         self._ready = asyncio.Event()
+
+    def _make_workers(self) -> PodWorkers:
+        services = self._services
+        return PodWorkers(
+            claims=self.claims,
+            admission=PodAdmission(devices=self.devices, allocatable=self._amounts.offered, others=self._list_active),
+            resources=ContainerResources(devices=self.devices, claims=self.claims, book=self._book, clock=self._clock),
+            runtime=ContainerRuntime(registry=CdiRegistry(self._paths.cdi), logs=services.logs),
+            client=self._client,
+            events=services.events,
+            clock=self._clock,
+            addresses=PodAddresses(self.config.pod_cidr),
+            host_ip=self.config.host_ip,
+            spawn=self._spawn,
+        )
+
+    def _list_active(self) -> tuple[PodView, ...]:
+        return self._workers.active()
 
     async def wait_ready(self) -> None:
         """Return once the node is in the API server and plugins can register."""
@@ -130,14 +167,20 @@ class EmbeddedKubelet:
             ConfigError: A folder can't be made.
         """
         self._paths.make()
-        self.claims.load()
-        await self._register_node()
-        await self._wipe_slices("")
+        make_folder((self._paths.state / SOCKET).parent)
+        is_new = self.claims.load()
+        self.devices.load()
+        await self._register_node(is_new=is_new)
+        self._wiped = await self._wipe_slices("")
+        server = self._resources.server(self._paths.state)
         try:
+            await self._device_plugins.start()
+            await server.start()
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._services.pods.attach(self.config.name, self._take_pod)
                 self._spawn(self._drop_leftovers(), "leftovers")
+                self._spawn(self._amounts.run(), "amounts")
                 self._ready.set()
                 await self._watch_plugins()
         finally:
@@ -145,11 +188,15 @@ class EmbeddedKubelet:
             self._ready.clear()
             self._services.pods.detach(self.config.name)
             await self.plugins.close()
+            await self._device_plugins.close()
+            await server.stop()
 
     async def check_plugins(self) -> None:
         """Look for plugins that came or went, and remove the slices of drivers that have been away for long."""
         await self._watcher.sync()
         await self._wipe_lost_drivers()
+        self._health.check()
+        self._amounts.request_regular(self._clock.now_s())
 
     async def _watch_plugins(self) -> None:
         while True:
@@ -160,8 +207,12 @@ class EmbeddedKubelet:
         await self._services.pods.wait_synced()
         await self._workers.drop_leftovers()
 
-    def _wake_pods(self) -> None:
+    def _meet_plugin(self, plugin: DraPlugin) -> None:
+        self._health.start(plugin)
         self._workers.wake()
+
+    def _tell_health(self, driver: str, devices: frozenset[DeviceKey]) -> None:
+        self._workers.refresh(self.claims.users(driver, devices))
 
     def _spawn(self, work: Awaitable[None], name: str) -> None:
         async def run() -> None:
@@ -176,8 +227,11 @@ class EmbeddedKubelet:
         elif old is not None:
             self._workers.remove(str((old.get("metadata") or {}).get("uid") or ""))
 
-    async def _register_node(self) -> None:
-        """Create the Node object, or bring an old one up to date; amounts that others have set stay."""
+    async def _register_node(self, *, is_new: bool) -> None:
+        """Create the Node object, or bring an old one up to date; amounts that others have set stay.
+
+        On a machine that is new, nothing is left of what an old Node says of extended resources.
+        """
         name, now = self.config.name, format_time(self._clock.now_s())
         labels = {
             "kubernetes.io/hostname": name,
@@ -194,7 +248,9 @@ class EmbeddedKubelet:
         try:
             await self._client.create(NODE, node)
         except AlreadyExistsError:
-            await self._client.patch(NODE, name, {"metadata": {"labels": labels}})
+            found = await self._client.patch(NODE, name, {"metadata": {"labels": labels}})
+            if is_new and (reset := plan_reset(found.get("status") or {})):
+                await self._client.patch(NODE, name, {"status": reset}, subresource="status")
         await self._client.patch(NODE, name, {"status": self._status(now)}, subresource="status")
 
     def _status(self, now: str) -> dict[str, Any]:
@@ -231,17 +287,18 @@ class EmbeddedKubelet:
         }
 
     async def _wipe_lost_drivers(self) -> None:
-        """Remove the slices of drivers that have been out of reach for long."""
+        """Remove the slices of drivers that have been out of reach for long; what fails is tried again."""
         now_s = self._clock.now_s()
         for driver in self.plugins.drivers():
             if self.plugins.is_usable(driver):
                 self._lost_since_s.pop(driver, None)
-            elif now_s - self._lost_since_s.setdefault(driver, now_s) > _LOST_S:
-                await self._wipe_slices(driver)
+            elif now_s - self._lost_since_s.setdefault(driver, now_s) > _LOST_S and await self._wipe_slices(driver):
                 self._lost_since_s[driver] = float("inf")
+        if not self._wiped and await self._wipe_slices(""):
+            self._wiped = True
 
-    async def _wipe_slices(self, driver: str) -> None:
-        """Remove the node's slices of a driver; of all drivers without one, as at each start of a kubelet."""
+    async def _wipe_slices(self, driver: str) -> bool:
+        """Remove the node's slices of a driver, of all drivers without one; tell whether that could be done."""
         selector = f"spec.nodeName={self.config.name}" + (f",spec.driver={driver}" if driver else "")
         try:
             found = await self._client.list(RESOURCE_SLICE, field_selector=selector)
@@ -249,6 +306,8 @@ class EmbeddedKubelet:
                 await self._delete_slice(str(item["metadata"]["name"]))
         except ApiError as error:
             log_event(_log, logging.WARNING, "Slices not removed", node=self.config.name, reason=error)
+            return False
+        return True
 
     async def _delete_slice(self, name: str) -> None:
         try:

@@ -6,7 +6,7 @@ Source: pkg/kubelet/cm/dra/plugin of kubernetes v1.37.2.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,15 +14,21 @@ import grpc
 import grpc.aio
 import msgspec
 
+from claimsmith.embedded.kubelet.health import DeviceKey, DeviceState, read_states
+from claimsmith.embedded.kubelet.rpc import describe_failure
 from claimsmith.embedded.kubelet.watcher import PluginInfo
 from claimsmith.errors import PluginRefusedError, PodStartError
 from claimsmith.kubelet.services import (
     DRA_V1,
     DRA_V1BETA1,
+    HEALTH_V1,
+    HEALTH_V1ALPHA1,
     PREPARE_V1,
     PREPARE_V1BETA1,
     UNPREPARE_V1,
     UNPREPARE_V1BETA1,
+    WATCH_V1,
+    WATCH_V1ALPHA1,
     Method,
 )
 from claimsmith.telemetry import get_logger, log_event
@@ -33,6 +39,7 @@ _log = get_logger("embedded.kubelet")
 _CALL_TIMEOUT_S: Final = 45.0
 _PREPARE: Final[Mapping[str, Method[Any, Any]]] = {DRA_V1: PREPARE_V1, DRA_V1BETA1: PREPARE_V1BETA1}
 _UNPREPARE: Final[Mapping[str, Method[Any, Any]]] = {DRA_V1: UNPREPARE_V1, DRA_V1BETA1: UNPREPARE_V1BETA1}
+_WATCH: Final[Mapping[str, Method[Any, Any]]] = {HEALTH_V1: WATCH_V1, HEALTH_V1ALPHA1: WATCH_V1ALPHA1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +80,8 @@ class DraPlugin:
                 f"allowed one of {list(_PREPARE)}; serve one of them"
             )
         self.driver, self.endpoint, self.service = info.name, info.endpoint, known
+        self.health_service = next((service for service in _WATCH if service in info.services), "")
+        """The health service that is followed; empty when the plugin has none."""
         self._channel = grpc.aio.insecure_channel(f"unix:{info.endpoint}")
         # gRPC connects only when it is asked to; the state tells whether the plugin lives.
         self._channel.get_state(try_to_connect=True)
@@ -104,6 +113,27 @@ class DraPlugin:
         """
         await self._call(_UNPREPARE[self.service], claims)
 
+    async def watch_health(self) -> AsyncIterator[dict[DeviceKey, DeviceState]]:
+        """Yield what the plugin says of its devices, until the stream ends for any reason.
+
+        Raises:
+            NotImplementedError: It does not tell, now or later.
+        """
+        method = _WATCH[self.health_service]
+        call = self._channel.unary_stream(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        try:
+            async for response in call(method.request()):
+                yield read_states(response.devices)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise NotImplementedError(error.details()) from error
+        except grpc.aio.UsageError:  # The connection was closed.
+            return
+
     async def _call(self, method: Method[Any, Any], claims: Sequence[ClaimCall]) -> dict[str, Any]:
         call = self._channel.unary_unary(
             method.path,
@@ -114,7 +144,7 @@ class DraPlugin:
         try:
             response = await call(method.request(claims=wanted), timeout=_CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
-            raise _failed(f"{method.name}: {error.code().name}: {error.details()}") from error
+            raise _failed(f"{method.name}: {describe_failure(error)}") from error
         except grpc.aio.UsageError as error:  # The connection was closed: the plugin has gone, or registers anew.
             raise _failed(f"{method.name}: {error}") from error
         return _check_entries(method.name, claims, response.claims)
@@ -124,12 +154,17 @@ class DraPlugins:
     """All endpoints of all drivers, in the order of their registration; the watcher's handler for `DRAPlugin`.
 
     Args:
-        on_register: Called after each plugin that has come.
+        came: Called with each plugin that has come.
+        goes: Called with each plugin before its connection is closed.
     """
 
-    def __init__(self, on_register: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        came: Callable[[DraPlugin], None] = lambda _plugin: None,
+        goes: Callable[[DraPlugin], Awaitable[None]] | None = None,
+    ) -> None:
         self._plugins: dict[str, list[DraPlugin]] = {}
-        self._on_register = on_register
+        self._came, self._goes = came, goes
 
     async def register(self, info: PluginInfo) -> None:
         """Take a plugin.
@@ -140,16 +175,17 @@ class DraPlugins:
         plugins = self._plugins.setdefault(info.name, [])
         if any(plugin.endpoint == info.endpoint for plugin in plugins):
             raise PluginRefusedError(f"endpoint {info.endpoint} already registered for DRA driver plugin {info.name}")
-        plugins.append(DraPlugin(info))
+        plugin = DraPlugin(info)
+        plugins.append(plugin)
         log_event(_log, logging.INFO, "DRA plugin registered", driver=info.name, endpoint=info.endpoint)
-        self._on_register()
+        self._came(plugin)
 
     async def deregister(self, info: PluginInfo) -> None:
         """Drop a plugin whose registration socket is gone; an unknown one is no error."""
         plugins = self._plugins.get(info.name, [])
         for plugin in [plugin for plugin in plugins if plugin.endpoint == info.endpoint]:
             plugins.remove(plugin)
-            await plugin.close()
+            await self._close(plugin)
             log_event(_log, logging.INFO, "DRA plugin deregistered", driver=info.name, endpoint=info.endpoint)
 
     def drivers(self) -> tuple[str, ...]:
@@ -176,8 +212,13 @@ class DraPlugins:
         """Close all connections."""
         for plugins in self._plugins.values():
             for plugin in plugins:
-                await plugin.close()
+                await self._close(plugin)
         self._plugins.clear()
+
+    async def _close(self, plugin: DraPlugin) -> None:
+        if self._goes is not None:
+            await self._goes(plugin)
+        await plugin.close()
 
 
 def _failed(message: str) -> PodStartError:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import math
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -19,12 +20,21 @@ from typing import Any, Final, Protocol
 
 from claimsmith.api.kinds import POD, Kind
 from claimsmith.embedded.kubelet.addresses import PodAddresses
+from claimsmith.embedded.kubelet.admission import PodAdmission
 from claimsmith.embedded.kubelet.clock import Clock
 from claimsmith.embedded.kubelet.containers import ContainerRuntime, find_exit_code
 from claimsmith.embedded.kubelet.dra import PodClaims
-from claimsmith.embedded.kubelet.status import ended_status, format_time, running_status, waiting_status
+from claimsmith.embedded.kubelet.resources import ContainerResources
+from claimsmith.embedded.kubelet.status import (
+    add_health,
+    ended_status,
+    format_time,
+    rejected_status,
+    running_status,
+    waiting_status,
+)
 from claimsmith.embedded.kubelet.views import PodView, find_run_time_s
-from claimsmith.errors import ApiError, ConflictError, NotFoundError, PodStartError
+from claimsmith.errors import ApiError, ConflictError, NotFoundError, PodRejectedError, PodStartError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import PatchType, Preconditions
 from claimsmith.kube.events import EventType, ObjectReference
@@ -85,13 +95,19 @@ class _Worker:
     Args:
         ending: Set when the pod must stop, because it is deleted or gone.
         hope: Set when what failed may go well now.
+        refresh: Set when its status must be written anew.
         gone: Whether it no longer exists in the API server.
+        active: Whether it is admitted and its containers have not ended.
+        known: Whether it was running when it was first heard of, as after a restart of the kubelet.
     """
 
     pod: PodView
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     hope: asyncio.Event = field(default_factory=asyncio.Event)
+    refresh: asyncio.Event = field(default_factory=asyncio.Event)
     gone: bool = False
+    active: bool = False
+    known: bool = False
     started_s: float = 0.0
     restarts: int = 0
     exit_code: int = 0
@@ -103,6 +119,8 @@ class PodWorkers:
 
     Args:
         claims: Prepares their claims.
+        admission: Gives them their devices, or rejects them.
+        resources: Tells what their containers get, and how that fares.
         runtime: Starts their containers.
         client: Writes their status.
         addresses: Their addresses.
@@ -111,6 +129,8 @@ class PodWorkers:
     """
 
     claims: PodClaims
+    admission: PodAdmission
+    resources: ContainerResources
     runtime: ContainerRuntime
     client: PodClient
     events: PodEvents
@@ -124,7 +144,7 @@ class PodWorkers:
         """Take a pod as it is now; a new one is run, one that is being deleted is stopped."""
         worker = self._workers.get(pod.uid)
         if worker is None:
-            worker = self._workers[pod.uid] = _Worker(pod)
+            worker = self._workers[pod.uid] = _Worker(pod, known=pod.phase == "Running")
             if not pod.finished or pod.uid in self.claims.pods():
                 self.spawn(self._run(worker), f"pod {pod}")
         worker.pod = pod
@@ -144,6 +164,21 @@ class PodWorkers:
         for worker in self._workers.values():
             worker.hope.set()
 
+    def refresh(self, uids: Collection[str]) -> None:
+        """Write the status of some running pods anew, since their devices fare otherwise."""
+        for uid in uids:
+            if (worker := self._workers.get(uid)) is not None:
+                worker.refresh.set()
+
+    def active(self) -> tuple[PodView, ...]:
+        """Return the pods that are admitted and whose containers have not ended."""
+        return tuple(worker.pod for worker in self._workers.values() if worker.active)
+
+    def find(self, namespace: str, name: str) -> PodView | None:
+        """Return a pod of the node; None when there is none of that name."""
+        pods = (worker.pod for worker in self._workers.values())
+        return next((pod for pod in pods if (pod.namespace, pod.name) == (namespace, name)), None)
+
     async def drop_leftovers(self) -> None:
         """Unprepare what pods used that are no longer here, as after a stop of the kubelet."""
         for uid in self.claims.pods() - set(self._workers):
@@ -152,14 +187,33 @@ class PodWorkers:
     async def _run(self, worker: _Worker) -> None:
         """Run one pod to its end; a fault of ours stops this pod's worker alone."""
         try:
-            if not worker.pod.finished and await self._start(worker):
-                await self._run_containers(worker)
+            if not worker.pod.finished and not worker.ending.is_set():
+                if not await self._admit(worker):
+                    return
+                if await self._start(worker):
+                    await self._run_containers(worker)
             self.runtime.stop(worker.pod)
+            worker.active = False
             await self._until_done(lambda: self.claims.unprepare(worker.pod.uid), str(worker.pod))
             self.addresses.release(worker.pod.uid)
             await self._report_end(worker)
         except Exception:
             _log.exception("The worker of pod %s failed", worker.pod)
+
+    async def _admit(self, worker: _Worker) -> bool:
+        """Give a pod its devices; False if it was rejected, which its status then says."""
+        pod = worker.pod
+        try:
+            await self.admission.admit(pod, running=worker.known)
+        except PodRejectedError as error:
+            self.events.record(_about(pod), "Warning", error.reason, str(error))
+            now = format_time(self.clock.now_s())
+            await self._write_status(worker, rejected_status(pod, error.reason, str(error), now=now))
+            if not worker.gone and worker.pod.deleting:
+                await self._until_done(lambda: self._confirm_deletion(worker.pod), str(pod))
+            return False
+        worker.active = True
+        return True
 
     async def _start(self, worker: _Worker) -> bool:
         """Start a pod, however often it takes; False if it was told to end before."""
@@ -181,8 +235,9 @@ class PodWorkers:
             find_run_time_s(pod, container)
         worker.exit_code = find_exit_code(pod)
         cdi_ids = await self.claims.prepare(pod)
+        grants = await self.resources.grant(pod, cdi_ids, running=worker.known)
         now_s = self.clock.now_s()
-        self.runtime.start(pod, cdi_ids, now_s=now_s)
+        self.runtime.start(pod, grants, now_s=now_s)
         if pod.phase == "Running":
             worker.started_s = _parse_time_s(pod.started_at) or now_s
             self.addresses.take(pod.uid, known=pod.pod_ip)
@@ -199,23 +254,43 @@ class PodWorkers:
             await self._pause(min(_CRASH_MAX_S, _CRASH_S * 2.0 ** min(worker.restarts, 16)), worker.ending)
             if worker.ending.is_set():
                 return
+            if not await self._restart(worker):
+                return
             worker.restarts += 1
             worker.started_s = self.clock.now_s()
             await self._write_running(worker)
 
+    async def _restart(self, worker: _Worker) -> bool:
+        """Tell plugins that the containers start again, however often it takes; False if the pod must end before."""
+        backoff = self._backoff()
+        while not worker.ending.is_set():
+            try:
+                await self.resources.grant(worker.pod, {}, running=False)
+                return True
+            except PodStartError as error:
+                await self._report_failure(worker, error, first=False)
+            await self._pause(backoff.next_s(), worker.ending)
+        return False
+
     async def _wait_run_time(self, worker: _Worker) -> None:
+        """Wait until the containers have ended, or must; meanwhile the status follows their devices."""
         times = [find_run_time_s(worker.pod, container) for container in worker.pod.containers]
         known = [time_s for time_s in times if time_s is not None]
-        if len(known) < len(times):
-            await worker.ending.wait()
-            return
-        await self._pause(max(known, default=0.0) - (self.clock.now_s() - worker.started_s), worker.ending)
+        lasts_s = math.inf if len(known) < len(times) else max(known, default=0.0)
+        while True:
+            left_s = lasts_s - (self.clock.now_s() - worker.started_s)
+            await self._pause(left_s, worker.ending, worker.refresh)
+            if worker.ending.is_set() or not worker.refresh.is_set():
+                return
+            worker.refresh.clear()
+            await self._write_running(worker)
 
     async def _pause(self, seconds: float, *ends: asyncio.Event) -> None:
-        """Wait some seconds, or until one of the events."""
+        """Wait some seconds, or until one of the events; for ever, if only an event can end it."""
         if seconds <= 0:
             return
-        waits = {asyncio.ensure_future(wait) for wait in (self.clock.sleep(seconds), *(end.wait() for end in ends))}
+        sleep = () if math.isinf(seconds) else (self.clock.sleep(seconds),)
+        waits = {asyncio.ensure_future(wait) for wait in (*sleep, *(end.wait() for end in ends))}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -238,13 +313,13 @@ class PodWorkers:
         pod, message = worker.pod, str(error)
         if error.reason == "FailedPrepareDynamicResources":
             message = f"Failed to prepare dynamic resources: {message}"
-        about = ObjectReference(
-            kind=POD, name=pod.name, namespace=pod.namespace, uid=pod.uid, resource_version=pod.resource_version
-        )
-        self.events.record(about, "Warning", error.reason, message)
+        elif error.waiting:
+            message = f"Error: {message}"
+        self.events.record(_about(pod), "Warning", error.reason, message)
         if first and pod.phase == "Pending":
             now = format_time(self.clock.now_s())
-            status = waiting_status(pod, "ContainerCreating", "", host_ip=self.host_ip, now=now)
+            reason, text = (error.waiting, str(error)) if error.waiting else ("ContainerCreating", "")
+            status = waiting_status(pod, reason, text, host_ip=self.host_ip, now=now)
             await self._write_status(worker, status)
 
     async def _write_running(self, worker: _Worker) -> None:
@@ -281,6 +356,7 @@ class PodWorkers:
     async def _write_status(self, worker: _Worker, status: Mapping[str, Any]) -> None:
         """Write a status until the API server has taken it, or the pod is gone."""
         pod = worker.pod
+        status = add_health(status, self.resources.list_health(pod))
 
         async def write() -> None:
             if worker.gone:
@@ -300,6 +376,12 @@ class PodWorkers:
 
     def _backoff(self) -> Backoff:
         return Backoff(initial_s=_RETRY_S, max_s=_RETRY_MAX_S, jitter=_RETRY_JITTER, pause=self.clock.sleep)
+
+
+def _about(pod: PodView) -> ObjectReference:
+    return ObjectReference(
+        kind=POD, name=pod.name, namespace=pod.namespace, uid=pod.uid, resource_version=pod.resource_version
+    )
 
 
 def _parse_time_s(text: str) -> float | None:

@@ -5,13 +5,13 @@ Source: pkg/kubelet/status and kubelet_pods.go of kubernetes v1.37.2, as far as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from claimsmith.embedded.kubelet.views import ContainerView, PodView
 
-__all__ = ["ended_status", "format_time", "running_status", "waiting_status"]
+__all__ = ["add_health", "ended_status", "format_time", "rejected_status", "running_status", "waiting_status"]
 
 _IMAGE_ID: Final = "claimsmith://pretended"
 _READY: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -20,6 +20,32 @@ _READY: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "Container
 def format_time(now_s: float) -> str:
     """Return seconds since 1970 as the API writes times: RFC 3339, whole seconds, UTC."""
     return datetime.fromtimestamp(int(now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rejected_status(pod: PodView, reason: str, message: str, *, now: str) -> dict[str, Any]:
+    """Return the status of a pod that is not admitted. Source: rejectPod in pkg/kubelet/kubelet.go."""
+    return {
+        "phase": "Failed",
+        "reason": reason,
+        "message": f"Pod was rejected: {message}",
+        "startTime": pod.started_at or now,
+    }
+
+
+def add_health(status: Mapping[str, Any], health: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return a status that also says how the devices of containers fare.
+
+    Args:
+        status: The status of a pod.
+        health: `allocatedResourcesStatus` by container; containers that start before the others have none.
+    """
+    if "containerStatuses" not in status:
+        return dict(status)
+    containers = [
+        {**item, "allocatedResourcesStatus": list(health[item["name"]])} if health.get(item["name"]) else item
+        for item in status["containerStatuses"]
+    ]
+    return {**status, "containerStatuses": containers}
 
 
 def waiting_status(pod: PodView, reason: str, message: str, *, host_ip: str, now: str) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from claimsmith.errors import PodStartError
+from claimsmith.model.quantity import find_quantity
+from claimsmith.validate.names import is_extended_resource_name
 
 __all__ = [
     "EXIT_CODE",
@@ -38,6 +40,7 @@ class ContainerView:
         words: Command and arguments.
         claims: (pod claim, request) pairs; request empty for all.
         extended: Names of the resources that it asks for.
+        limits: Amounts of extended resources, by name.
         sidecar: An init container that goes on running.
     """
 
@@ -47,6 +50,7 @@ class ContainerView:
     words: tuple[str, ...] = ()
     claims: tuple[tuple[str, str], ...] = ()
     extended: frozenset[str] = frozenset()
+    limits: Mapping[str, int] = field(default_factory=dict)
     sidecar: bool = False
 
 
@@ -179,8 +183,15 @@ def _view_container(container: Mapping[str, Any]) -> ContainerView:
         words=tuple(str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))),
         claims=tuple((claim.get("name", ""), claim.get("request") or "") for claim in resources.get("claims") or ()),
         extended=frozenset({**(resources.get("limits") or {}), **(resources.get("requests") or {})}),
+        limits=_view_amounts({**(resources.get("requests") or {}), **(resources.get("limits") or {})}),
         sidecar=container.get("restartPolicy") == "Always",
     )
+
+
+def _view_amounts(amounts: Mapping[str, Any]) -> dict[str, int]:
+    """Return the amounts of extended resources, which are whole numbers."""
+    found = {name: find_quantity(str(text)) for name, text in amounts.items() if is_extended_resource_name(name)}
+    return {name: amount.value() for name, amount in found.items() if amount is not None}
 
 
 def _view_claims(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[PodClaimView, ...]:

@@ -38,7 +38,7 @@ def test_a_driver_is_skipped_only_if_all_its_devices_say_so() -> None:
     results[1]["skipNodeOperations"] = ["NodePrepareResources"]
     usable = parse(found)
 
-    assert (usable.drivers, usable.undo) == (("b",), ("b",))
+    assert (usable.drivers, usable.skips) == (("b",), {"a": ("All",), "b": ()})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from claimsmith.embedded.kubelet.dra import ClaimState, PodClaims
+from claimsmith.embedded.kubelet.dra import PodClaims
+from claimsmith.embedded.kubelet.dra_checkpoint import ClaimState
 from claimsmith.embedded.kubelet.plugins import DraPlugins, PreparedDevice
 from claimsmith.embedded.kubelet.views import PodView, view_pod
 from claimsmith.errors import NotFoundError, PodStartError
