@@ -25,7 +25,7 @@ from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.claim import ConsumerReference, DeviceRequest, DeviceResult, ResourceClaim
 from claimsmith.model.names import ClaimRef, PodRef, RequestName
 from claimsmith.node.holding import Holding, HoldPolicy
-from claimsmith.node.plugin import NodePlugin
+from claimsmith.node.plugin import NodePlugin, PluginOptions
 from claimsmith.sdk.driver import Driver
 from claimsmith.testing.builders import allocated, alternatives, claim, request, sub
 
@@ -127,8 +127,7 @@ class EmbeddedNode:
             node_name=NODE,
             claims=ApiClaims(self.client),
             boot_id="boot",
-            instance_uid=instance_uid,
-            holding=Holding(HoldPolicy(hold_s=0)),
+            options=PluginOptions(instance_uid=instance_uid, holding=Holding(HoldPolicy(hold_s=0))),
         )
 
     @contextlib.asynccontextmanager

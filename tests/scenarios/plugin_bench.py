@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from claimsmith.kubelet.services import PREPARE_V1, UNPREPARE_V1, Method
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef
 from claimsmith.node.holding import Holding, HoldPolicy
-from claimsmith.node.plugin import NodePlugin
+from claimsmith.node.plugin import NodePlugin, PluginOptions
 from claimsmith.testing.builders import allocated, claim, request, result
 from tests.unit.node.recording_driver import RecordingDriver
 
@@ -43,7 +44,7 @@ class PluginBench:
         self.paths = NodePaths.compact(root)
         self.paths.make()
         self.driver = RecordingDriver()
-        self.holding = Holding(HoldPolicy(hold_s=0))
+        self.holding, self.options = Holding(HoldPolicy(hold_s=0)), PluginOptions()
         self.claims = StoredClaims(*(ready(name, device) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))))
 
     def plugin(self, *, instance_uid: str = "", serves_health: bool = False) -> NodePlugin:
@@ -53,9 +54,7 @@ class PluginBench:
             node_name="node-a",
             claims=self.claims,
             boot_id="boot",
-            instance_uid=instance_uid,
-            serves_health=serves_health,
-            holding=self.holding,
+            options=replace(self.options, instance_uid=instance_uid, serves_health=serves_health, holding=self.holding),
         )
 
     @property

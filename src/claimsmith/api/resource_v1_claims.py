@@ -48,12 +48,14 @@ __all__ = [
     "build_claim",
     "build_claim_spec",
     "build_class",
+    "build_device_status",
     "build_template",
     "encode_allocation",
     "encode_claim",
     "encode_claim_spec",
     "encode_claim_status",
     "encode_class",
+    "encode_device_status",
     "encode_template",
 ]
 
@@ -70,7 +72,7 @@ def build_claim(source: wire.ResourceClaim) -> ResourceClaim:
         spec=build_claim_spec(source.spec),
         allocation=build_allocation(status.allocation) if status.allocation is not None else None,
         reserved_for=tuple(_build_consumer(entry) for entry in status.reserved_for or ()),
-        devices=tuple(_build_status(entry) for entry in status.devices or ()),
+        devices=tuple(build_device_status(entry) for entry in status.devices or ()),
     )
 
 
@@ -186,7 +188,8 @@ def _build_consumer(source: wire.ResourceClaimConsumerReference) -> ConsumerRefe
     )
 
 
-def _build_status(source: wire.AllocatedDeviceStatus) -> AllocatedDeviceStatus:
+def build_device_status(source: wire.AllocatedDeviceStatus) -> AllocatedDeviceStatus:
+    """Return what a driver reports of a device."""
     network = source.network_data
     return AllocatedDeviceStatus(
         driver=source.driver,
@@ -254,7 +257,7 @@ def encode_claim_status(value: ResourceClaim) -> wire.ResourceClaimStatus:
             for entry in value.reserved_for
         ]
         or None,
-        devices=[_encode_status(entry) for entry in value.devices] or None,
+        devices=[encode_device_status(entry) for entry in value.devices] or None,
     )
 
 
@@ -377,7 +380,8 @@ def _encode_result(value: DeviceResult) -> wire.DeviceRequestAllocationResult:
     )
 
 
-def _encode_status(value: AllocatedDeviceStatus) -> wire.AllocatedDeviceStatus:
+def encode_device_status(value: AllocatedDeviceStatus) -> wire.AllocatedDeviceStatus:
+    """Return what a driver reports of a device for the wire."""
     network = value.network_data
     return wire.AllocatedDeviceStatus(
         driver=value.driver,

@@ -20,14 +20,17 @@ from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId
+from claimsmith.node.claimstatus import ClaimStatus
 from claimsmith.node.holding import Holding, HoldPolicy
-from claimsmith.node.plugin import NodePlugin, read_boot_id
+from claimsmith.node.metadata import MetadataPolicy
+from claimsmith.node.plugin import NodePlugin, PluginOptions, read_boot_id
 from claimsmith.node.sweep import SweepPolicy
+from claimsmith.publish.claimstatus import apply_device_status
 from claimsmith.publish.publisher import SlicePublisher
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
-__all__ = ["Agent", "AgentOptions", "ApiClaims", "DriverState"]
+__all__ = ["Agent", "AgentOptions", "ApiClaims", "ApiStatuses", "DriverState"]
 
 _log = get_logger("agent")
 
@@ -42,6 +45,7 @@ class AgentOptions:
         boot_id: Which boot of the machine this is; None: ask the kernel.
         hold: How long a prepare that can't succeed yet waits.
         sweep: How often to look for claims that are over.
+        device_metadata: Whether programs in containers get a file about each device, also where the driver gives none.
     """
 
     loop: LoopOptions = field(default_factory=LoopOptions)
@@ -49,6 +53,7 @@ class AgentOptions:
     boot_id: str | None = None
     hold: HoldPolicy = field(default_factory=HoldPolicy)
     sweep: SweepPolicy = field(default_factory=SweepPolicy)
+    device_metadata: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +107,21 @@ class ApiClaims:
         return devices & held
 
 
+class ApiStatuses:
+    """Writes what a driver says of devices into the statuses of their claims."""
+
+    def __init__(self, client: KubeClient, driver: str) -> None:
+        self._client, self._driver = client, driver
+
+    async def write_devices(self, status: ClaimStatus) -> None:
+        """Let the status say just this of the driver's devices.
+
+        Raises:
+            ApiError: It can't be written now.
+        """
+        await apply_device_status(self._client, self._driver, status.claim, status.devices)
+
+
 class Agent:
     """Runs the drivers of a node while the context is open.
 
@@ -139,19 +159,23 @@ class Agent:
             if driver.name in self._parts:
                 raise ConfigError(f"agent: found two drivers named {driver.name}, allowed one; remove the second")
             labelled = LabelledDriver(driver)
+            publisher = SlicePublisher(client, driver=driver.name, node=node_name)
             plugin = NodePlugin(
                 labelled,
                 paths=paths,
                 node_name=node_name,
                 claims=claims,
                 boot_id=boot_id,
-                instance_uid=chosen.instance_uid,
-                meter=self.meter,
-                holding=Holding(chosen.hold),
-                sweep=chosen.sweep,
-                serves_health=type(driver).watch_health is not Driver.watch_health,
+                options=PluginOptions(
+                    instance_uid=chosen.instance_uid,
+                    meter=self.meter,
+                    holding=Holding(chosen.hold),
+                    sweep=chosen.sweep,
+                    serves_health=type(driver).watch_health is not Driver.watch_health,
+                    metadata=MetadataPolicy(for_all=chosen.device_metadata, attributes=publisher.find_attributes),
+                    statuses=ApiStatuses(client, driver.name),
+                ),
             )
-            publisher = SlicePublisher(client, driver=driver.name, node=node_name)
             self._parts[driver.name] = _Part(
                 labelled, plugin, publisher, claims=claims, node=node_name, options=chosen.loop
             )

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from claimsmith.model.claim import NetworkData
+from claimsmith.model.device import DeviceAttribute
 from claimsmith.model.names import DeviceId
 from claimsmith.model.quantity import Quantity
 
 __all__ = [
     "ClaimKey",
     "ContainerEdits",
+    "DeviceCondition",
     "DeviceConfiguration",
+    "DeviceMetadata",
     "DeviceNode",
+    "DeviceStatus",
     "Hook",
     "Mount",
     "PrepareRequest",
@@ -75,10 +80,15 @@ class RequestedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareRequest:
-    """The devices of one driver that a claim got on this node. A driver sees no claim object."""
+    """The devices of one driver that a claim got on this node. A driver sees no claim object.
+
+    Args:
+        pod_claim_name: Name by which a pod's spec calls a claim that was made from a template; empty for others.
+    """
 
     claim: ClaimKey
     devices: tuple[RequestedDevice, ...]
+    pod_claim_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,16 +141,67 @@ class ContainerEdits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCondition:
+    """One thing that a driver says of a device in the status of its claim; when it changed is noted for it.
+
+    Args:
+        type: What it is about, such as `Ready`.
+        status: True, False or Unknown.
+        reason: One word, for machines.
+        message: For people.
+    """
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceStatus:
+    """What a driver tells users of an allocated device: it goes into the status of the claim.
+
+    Args:
+        conditions: At most 8, of different types.
+        data: A JSON object of at most 10 KiB; None for none.
+        network: For a network device: its name and addresses.
+
+    Source: AllocatedDeviceStatus of resource.k8s.io/v1; KEP-4817.
+    """
+
+    conditions: tuple[DeviceCondition, ...] = ()
+    data: Mapping[str, object] | None = None
+    network: NetworkData | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMetadata:
+    """What programs in the containers may read of a device, in a file that is mounted; with `DeviceStatus.network`.
+
+    Args:
+        attributes: By qualified name, at most 32. Best all that are published, and what is known only now.
+
+    Source: KEP-5304.
+    """
+
+    attributes: Mapping[str, DeviceAttribute] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDevice:
     """One device, ready for containers.
 
     Args:
         device: The requested device that this is the answer for.
         edits: What its containers get.
+        status: What the claim's status says of it; None for nothing.
+        metadata: What a file in its containers says of it; None for no file, unless the agent is set to write one.
     """
 
     device: RequestedDevice
     edits: ContainerEdits = field(default_factory=ContainerEdits)
+    status: DeviceStatus | None = None
+    metadata: DeviceMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

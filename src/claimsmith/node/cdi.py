@@ -17,7 +17,7 @@ import msgspec
 
 from claimsmith.errors import DriverError
 from claimsmith.model.names import DeviceId
-from claimsmith.model.prepared import ClaimKey, PreparedDevice, PreparedDevices, PrepareRequest, RequestedDevice
+from claimsmith.model.prepared import ClaimKey, Mount, PreparedDevice, PreparedDevices, PrepareRequest, RequestedDevice
 from claimsmith.node.cdi_edits import check_environment, plan_edits
 from claimsmith.node.entry import HeldDevice, PreparedClaim
 
@@ -80,14 +80,28 @@ def cdi_kind(driver: str) -> str:
     return f"k8s.{driver}/claim"
 
 
-def plan_cdi_spec(request: PrepareRequest, prepared: PreparedDevices, *, driver: str, boot_id: str) -> CdiPlan:
+def plan_cdi_spec(
+    request: PrepareRequest,
+    prepared: PreparedDevices,
+    *,
+    driver: str,
+    boot_id: str,
+    mounts: Mapping[str, Mount] | None = None,
+) -> CdiPlan:
     """Return the CDI file for what a driver answered.
+
+    Args:
+        request: The claim.
+        prepared: The driver's answer.
+        driver: Name of the driver.
+        boot_id: Which boot of the machine this is.
+        mounts: By request, what each of its containers gets besides.
 
     Raises:
         DriverAnswerError: A field of the answer can't be given to a container; the error names it.
         DriverError: The answer is not for exactly the devices that were asked for.
     """
-    answers = _match_answers(request, prepared)
+    answers = _with_mounts(_match_answers(request, prepared), mounts or {})
     check_environment(answers, prepared.common)
     entry = _with_ids(PreparedClaim.begun(request, boot_id), cdi_kind(driver))
     note = _ClaimNote(namespace=request.claim.namespace, name=request.claim.name, uid=request.claim.uid, boot=boot_id)
@@ -143,6 +157,19 @@ def _match_answers(request: PrepareRequest, prepared: PreparedDevices) -> Sequen
     for (device, name, _), surplus in (answered - asked).items():
         raise DriverError(f"device {device} of request {name}: found {surplus} answer too many; correct the driver")
     return [answers[_identity(device)] for device in request.devices]
+
+
+def _with_mounts(answers: Sequence[PreparedDevice], mounts: Mapping[str, Mount]) -> Sequence[PreparedDevice]:
+    """Return the answers; the first device of each request brings what all its containers get."""
+    left = dict(mounts)
+
+    def mounted(answer: PreparedDevice) -> PreparedDevice:
+        mount = left.pop(answer.device.request, None)
+        if mount is None:
+            return answer
+        return replace(answer, edits=replace(answer.edits, mounts=(*answer.edits.mounts, mount)))
+
+    return [mounted(answer) for answer in answers]
 
 
 def _with_ids(entry: PreparedClaim, kind: str) -> PreparedClaim:

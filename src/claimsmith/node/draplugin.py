@@ -80,9 +80,10 @@ class DraPlugin:
         preparation: Prepares and unprepares.
         executor: Has one thread, so that the driver is never called twice at a time.
         holding: How long calls wait.
+        on_change: Called after a claim was prepared or unprepared, in the event loop.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a part of its own
         self,
         driver: str,
         *,
@@ -91,10 +92,11 @@ class DraPlugin:
         preparation: Preparation,
         executor: ThreadPoolExecutor,
         holding: Holding | None = None,
+        on_change: Callable[[ClaimKey], None] | None = None,
     ) -> None:
         self._driver, self._node_name, self._claims = driver, node_name, claims
         self._preparation, self._executor = preparation, executor
-        self._holding = holding or Holding()
+        self._holding, self._on_change = holding or Holding(), on_change or _ignore
         self._reading = asyncio.Semaphore(_READS_MAX)
         self._unprepared: Counter[str] = Counter()
         self._preparing: Counter[str] = Counter()
@@ -122,9 +124,11 @@ class DraPlugin:
         before = self._unprepared[claim.uid]
         self._preparing[claim.uid] += 1
         try:
-            return await self._holding.hold(
+            prepared = await self._holding.hold(
                 lambda: self._prepare_once(claim, before), subject=claim, caller_waits_s=caller_waits_s
             )
+            self._on_change(claim)
+            return prepared
         finally:
             self._preparing[claim.uid] -= 1
             if not self._preparing[claim.uid]:
@@ -141,6 +145,7 @@ class DraPlugin:
             self._unprepared[claim.uid] += 1
         try:
             await self._run(lambda: self._preparation.unprepare(claim))
+            self._on_change(claim)
         finally:
             self._holding.wake()
 
@@ -231,3 +236,7 @@ class DraPlugin:
             return error
         log_event(_log, logging.INFO, f"Claim {operation}d", claim=claim, uid=claim.uid, driver=self._driver)
         return outcome
+
+
+def _ignore(claim: ClaimKey) -> None:
+    del claim

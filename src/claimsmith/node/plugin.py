@@ -6,6 +6,7 @@ import asyncio
 import logging
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -14,19 +15,23 @@ from claimsmith.errors import ConfigError
 from claimsmith.kubelet.paths import NodePaths, make_folder
 from claimsmith.kubelet.services import DRA_PLUGIN_TYPE
 from claimsmith.model.inventory import DeviceHealth
+from claimsmith.model.prepared import ClaimKey
+from claimsmith.node.claimfiles import ClaimFiles
 from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, DraPlugin
 from claimsmith.node.entry import PreparedClaim
 from claimsmith.node.health import HEALTH_SERVICES, HealthService
 from claimsmith.node.holding import Holding
 from claimsmith.node.ledger import Ledger
+from claimsmith.node.metadata import MetadataPolicy
 from claimsmith.node.preparation import Preparation
 from claimsmith.node.registration import Registration, registration_socket, service_socket
 from claimsmith.node.sockets import SocketServer
+from claimsmith.node.statusreports import ClaimStatusWriter, StatusReports
 from claimsmith.node.sweep import ClaimsInUse, Sweeper, SweepPolicy
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
-__all__ = ["BOOT_ID_FILE", "NodePlugin", "read_boot_id"]
+__all__ = ["BOOT_ID_FILE", "NodePlugin", "PluginOptions", "read_boot_id"]
 
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 """The kernel makes a new id at each boot. Source: random(4)."""
@@ -46,6 +51,31 @@ def read_boot_id(path: Path = BOOT_ID_FILE) -> str:
         raise ConfigError(f"boot id {path}: can't be read: {error}, allowed a readable file; mount /proc") from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginOptions:
+    """How a driver is served.
+
+    Args:
+        instance_uid: uid of the driver's pod; needed only for two at a time, as during a rolling update.
+        serves_health: Whether `report_health` will be called for the devices; else the kubelet asks for no health.
+        meter: Takes the numbers; a meter of its own when not given.
+        holding: Lets a prepare that can't succeed yet wait; for as long as the kubelet does when not given.
+        sweep: How often to look for claims that are over.
+        in_use: Tells which claims the kubelet's pods use, so that none of those is released.
+        metadata: Which devices get a file for programs in their containers.
+        statuses: Writes what the driver says of devices into their claims; nobody does when not given.
+    """
+
+    instance_uid: str = ""
+    serves_health: bool = False
+    meter: Meter | None = None
+    holding: Holding | None = None
+    sweep: SweepPolicy | None = None
+    in_use: ClaimsInUse | None = None
+    metadata: MetadataPolicy | None = None
+    statuses: ClaimStatusWriter | None = None
+
+
 class NodePlugin:
     """Serves a driver on a registration and a service socket while it is entered.
 
@@ -55,18 +85,13 @@ class NodePlugin:
         node_name: Name of the node in the API.
         claims: Reads claims from the API server.
         boot_id: Which boot of the machine this is.
-        instance_uid: uid of the driver's pod; needed only for two at a time, as during a rolling update.
-        meter: Takes the numbers; a meter of its own when not given.
-        serves_health: Whether `report_health` will be called for the devices; else the kubelet asks for no health.
-        holding: Lets a prepare that can't succeed yet wait; for as long as the kubelet does when not given.
-        sweep: How often to look for claims that are over.
-        in_use: Tells which claims the kubelet's pods use, so that none of those is released.
+        options: How it is served.
 
     Raises:
         ConfigError: A socket's path is too long.
     """
 
-    def __init__(  # noqa: PLR0913 - each is an own fact of the node
+    def __init__(
         self,
         driver: Driver,
         *,
@@ -74,22 +99,24 @@ class NodePlugin:
         node_name: str,
         claims: ClaimReader,
         boot_id: str,
-        instance_uid: str = "",
-        meter: Meter | None = None,
-        serves_health: bool = False,
-        holding: Holding | None = None,
-        sweep: SweepPolicy | None = None,
-        in_use: ClaimsInUse | None = None,
+        options: PluginOptions | None = None,
     ) -> None:
+        chosen = options or PluginOptions()
         self._driver, self._paths = driver, paths
-        folder = paths.folder_of(driver.name)
-        endpoint = service_socket(folder, instance_uid)
-        self._folder = folder
-        self.meter = meter or Meter()
+        self._folder = paths.folder_of(driver.name)
+        self.meter = chosen.meter or Meter()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"driver-{driver.name}")
-        self._preparation = Preparation(driver, folder=folder, cdi_folder=paths.cdi, boot_id=boot_id, meter=self.meter)
-        self.holding = holding or Holding()
+        self._preparation = Preparation(
+            driver,
+            folder=self._folder,
+            cdi_folder=paths.cdi,
+            boot_id=boot_id,
+            meter=self.meter,
+            files=ClaimFiles(self._folder, driver.name, policy=chosen.metadata),
+        )
+        self.holding = chosen.holding or Holding()
         """The prepare calls that wait; who gives a device back in another way than through this plugin wakes them."""
+        self._reports = StatusReports(chosen.statuses, self._preparation.files.find_status) if chosen.statuses else None
         self._dra = DraPlugin(
             driver.name,
             node_name=node_name,
@@ -97,21 +124,30 @@ class NodePlugin:
             preparation=self._preparation,
             executor=self._executor,
             holding=self.holding,
+            on_change=self._reports.note if self._reports else None,
         )
         self.sweeper = Sweeper(
-            self._preparation.claims, claims=claims, release=self._dra.unprepare, in_use=in_use, policy=sweep
+            self._preparation.claims,
+            claims=claims,
+            release=self._dra.unprepare,
+            in_use=chosen.in_use,
+            policy=chosen.sweep,
         )
         """Releases claims that are over; whoever runs the plugin runs it."""
         self._health = HealthService(node_name)
-        services = (*DRA_SERVICES, *HEALTH_SERVICES) if serves_health else DRA_SERVICES
-        self.registration = Registration(DRA_PLUGIN_TYPE, driver.name, endpoint=endpoint, services=services)
-        """What the kubelet said of the registration."""
-        health = self._health.handlers() if serves_health else ()
-        self._service = SocketServer(endpoint, (*self._dra.handlers(), *health))
-        self._registrar = SocketServer(
-            registration_socket(paths.plugins_registry, driver.name, instance_uid), self.registration.handlers()
-        )
+        self._make_servers(chosen)
         self._stack = AsyncExitStack()
+
+    def _make_servers(self, options: PluginOptions) -> None:
+        name, paths = self._driver.name, self._paths
+        endpoint = service_socket(self._folder, options.instance_uid)
+        services = (*DRA_SERVICES, *HEALTH_SERVICES) if options.serves_health else DRA_SERVICES
+        self.registration = Registration(DRA_PLUGIN_TYPE, name, endpoint=endpoint, services=services)
+        """What the kubelet said of the registration."""
+        health = self._health.handlers() if options.serves_health else ()
+        self._service = SocketServer(endpoint, (*self._dra.handlers(), *health))
+        registrar = registration_socket(paths.plugins_registry, name, options.instance_uid)
+        self._registrar = SocketServer(registrar, self.registration.handlers())
 
     async def __aenter__(self) -> Self:
         """Read the checkpoint, then serve: first the service, then the registration that names it.
@@ -127,6 +163,9 @@ class NodePlugin:
             for server in (self._service, self._registrar):
                 await server.start()
                 stack.push_async_callback(server.stop)
+            if self._reports is not None:
+                reporting = asyncio.create_task(self._reports.run(self._known()), name=f"status {self._driver.name}")
+                stack.callback(reporting.cancel)
             self._stack = stack.pop_all()
         log_event(_log, logging.INFO, "Plugin serves", driver=self._driver.name, socket=self._registrar.path)
         return self
@@ -155,6 +194,9 @@ class NodePlugin:
     def prepared(self) -> tuple[PreparedClaim, ...]:
         """Return the claims that are prepared, or whose preparation was begun."""
         return self._preparation.claims()
+
+    def _known(self) -> list[ClaimKey]:
+        return [entry.claim for entry in self.prepared()]
 
     def report_health(self, *devices: DeviceHealth) -> None:
         """Tell the kubelet how some devices fare; others keep what was told of them. In the event loop only."""

@@ -15,6 +15,7 @@ from claimsmith.model.prepared import ClaimKey, PrepareRequest
 from claimsmith.node.cdi import plan_cdi_spec
 from claimsmith.node.cdi_files import CdiFiles
 from claimsmith.node.checkpoint import Checkpoint
+from claimsmith.node.claimfiles import ClaimFiles
 from claimsmith.node.drivercalls import call_driver
 from claimsmith.node.entry import PreparedClaim, parse_uid
 from claimsmith.node.ledger import Ledger
@@ -35,9 +36,10 @@ class Preparation:
         cdi_folder: Where container runtimes read CDI files.
         boot_id: Which boot of the machine this is; what was prepared in another one must be prepared again.
         ledger: Has the claims, and what the device plugin gave away; one in the folder when not given.
+        files: Has metadata and statuses of claims; those in the folder when not given.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an own fact of the node
         self,
         driver: Driver,
         *,
@@ -46,11 +48,14 @@ class Preparation:
         boot_id: str,
         meter: Meter,
         ledger: Ledger | None = None,
+        files: ClaimFiles | None = None,
     ) -> None:
         self._driver, self._boot_id, self._meter = driver, boot_id, meter
         self._cdi = CdiFiles(cdi_folder, driver.name)
         self.ledger = ledger or Ledger(folder, self._cdi.read_claims)
         """Who holds which device."""
+        self.files = files or ClaimFiles(folder, driver.name)
+        """Metadata and statuses of the claims."""
 
     def open(self) -> None:
         """Read what is prepared.
@@ -59,6 +64,8 @@ class Preparation:
             ConfigError: A folder can't be used, or a later version wrote the checkpoint.
         """
         self.ledger.open()
+        with self.ledger.writing() as checkpoint:
+            self.files.open([entry.claim for entry in checkpoint.claims()])
         self._report()
 
     @property
@@ -94,7 +101,8 @@ class Preparation:
             self.ledger.check_claim(wanted)
             checkpoint.put(wanted)
             prepared = self._call("prepare", lambda: self._driver.prepare(request))
-            plan = plan_cdi_spec(request, prepared, driver=self._driver.name, boot_id=self._boot_id)
+            mounts = self.files.write(request, prepared)
+            plan = plan_cdi_spec(request, prepared, driver=self._driver.name, boot_id=self._boot_id, mounts=mounts)
             self._cdi.write(request.claim, plan.document)
             checkpoint.put(plan.entry)
         self._report()
@@ -115,6 +123,7 @@ class Preparation:
             except ClaimNotReadyError:
                 return  # No claim with such a uid was ever prepared.
             self._call("unprepare", lambda: self._driver.unprepare(claim))
+            self.files.remove(claim)
             checkpoint.remove(claim.uid)
         self._report()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from claimsmith.errors import ClaimNotReadyError
 from claimsmith.model.claim import AllocationConfig, AllocationResult, DeviceResult, ResourceClaim
@@ -10,8 +11,10 @@ from claimsmith.model.names import RequestName
 from claimsmith.model.prepared import ClaimKey, DeviceConfiguration, PrepareRequest, RequestedDevice
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement
 
-__all__ = ["parse_prepare_request"]
+__all__ = ["POD_CLAIM_ANNOTATION", "parse_prepare_request"]
 
+POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of a claim that was made from a template. Source: PodResourceClaimAnnotation of resource/v1."""
 _PRECEDENCE = ("FromClass", "FromClaim")
 
 
@@ -47,7 +50,8 @@ def parse_prepare_request(claim: ResourceClaim, key: ClaimKey, *, driver: str, n
     devices = tuple(_requested(result, allocation) for result in allocation.results if result.driver == driver)
     if not devices:
         raise ClaimNotReadyError(key, f"found no device of driver {driver}, allowed a claim that has some", lasts=True)
-    return PrepareRequest(claim=key, devices=devices)
+    template_name = claim.metadata.annotations.get(POD_CLAIM_ANNOTATION, "")
+    return PrepareRequest(claim=key, devices=devices, pod_claim_name=template_name)
 
 
 def _excludes(selector: NodeSelector, node_name: str) -> bool:

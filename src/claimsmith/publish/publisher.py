@@ -15,7 +15,9 @@ from claimsmith.errors import ClaimsmithError, ConflictError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeObject
 from claimsmith.kube.reflector import ListWatch, Reflector, Selection
+from claimsmith.model.device import DeviceAttribute
 from claimsmith.model.inventory import Inventory, Pool
+from claimsmith.model.names import DeviceId
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.publish.apply import SliceWriter, StoredSlice, Write, apply_plan, decode_stored
 from claimsmith.publish.content import DeviceNotes, PublishProblem
@@ -127,6 +129,14 @@ class SlicePublisher:
     def published(self) -> tuple[ResourceSlice, ...]:
         """Return the slices as the API server was last seen to have them, by name."""
         return tuple(self._stored[name].value for name in sorted(self._stored))
+
+    def find_attributes(self, device: DeviceId) -> Mapping[str, DeviceAttribute]:
+        """Return the attributes of a device as they are published; empty when it is not."""
+        for item in self._stored.values():
+            for found in item.value.devices if item.value.pool == device.pool else ():
+                if found.name == device.device:
+                    return found.attributes
+        return {}
 
     async def run(self) -> None:
         """Publish until cancelled."""

@@ -2,6 +2,7 @@
 
 from claimsmith.api.manifests import Manifest
 from claimsmith.errors import ConfigError, DriverError, FieldError, InputError, QuantityFormatError
+from claimsmith.model.claim import NetworkData
 from claimsmith.model.device import (
     Capacity,
     CapacityRange,
@@ -17,8 +18,11 @@ from claimsmith.model.pool import CounterSet
 from claimsmith.model.prepared import (
     ClaimKey,
     ContainerEdits,
+    DeviceCondition,
     DeviceConfiguration,
+    DeviceMetadata,
     DeviceNode,
+    DeviceStatus,
     Hook,
     Mount,
     PreparedDevice,
@@ -66,10 +70,13 @@ __all__ = [
     "CounterSet",
     "Device",
     "DeviceAttribute",
+    "DeviceCondition",
     "DeviceConfiguration",
     "DeviceHealth",
     "DeviceId",
+    "DeviceMetadata",
     "DeviceNode",
+    "DeviceStatus",
     "DeviceTaint",
     "Driver",
     "DriverContext",
@@ -81,6 +88,7 @@ __all__ = [
     "InventoryChanged",
     "Manifest",
     "Mount",
+    "NetworkData",
     "NodeSelector",
     "NodeSelectorRequirement",
     "NodeSelectorTerm",

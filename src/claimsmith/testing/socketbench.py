@@ -18,7 +18,8 @@ from claimsmith.kubelet.services import DRA_PLUGIN_TYPE
 from claimsmith.model.claim import DeviceResult, ResourceClaim
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.prepared import ClaimKey, PrepareRequest
-from claimsmith.node.plugin import NodePlugin
+from claimsmith.node.holding import Holding, HoldPolicy
+from claimsmith.node.plugin import NodePlugin, PluginOptions
 from claimsmith.sdk.driver import Driver
 from claimsmith.testing.builders import NODE, allocated, claim, request
 
@@ -57,7 +58,14 @@ class SocketBench:
         await self._stack.aclose()
 
     def _plugin(self) -> NodePlugin:
-        return NodePlugin(self._driver, paths=self._paths, node_name=self._node, claims=self._claims, boot_id="bench")
+        return NodePlugin(
+            self._driver,
+            paths=self._paths,
+            node_name=self._node,
+            claims=self._claims,
+            boot_id="bench",
+            options=PluginOptions(holding=Holding(HoldPolicy(hold_s=0))),
+        )
 
     @property
     def registered(self) -> bool:

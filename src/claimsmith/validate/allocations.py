@@ -50,7 +50,7 @@ from claimsmith.validate.selection import (
     check_tolerations,
 )
 
-__all__ = ["check_claim_status"]
+__all__ = ["check_claim_status", "check_device_status"]
 
 RESERVED_FOR_MAX: Final = 256
 """Most consumers of one claim."""
@@ -63,8 +63,6 @@ _IPS_MAX: Final = 16
 _INTERFACE_NAME_BYTES_MAX: Final = 256
 _HARDWARE_ADDRESS_BYTES_MAX: Final = 128
 _SOURCES: Final = ("FromClaim", "FromClass")
-
-_DeviceKey = str
 
 
 def check_claim_status(
@@ -82,7 +80,7 @@ def check_claim_status(
     devices = new.devices or []
     allocated = _gather_devices(new.allocation)
     for i, device in enumerate(devices):
-        yield from _check_device(device, f"status.devices[{i}]", allocated)
+        yield from check_device_status(device, f"status.devices[{i}]", allocated)
     yield from find_duplicates(map(_status_key, devices), "status.devices")
     if old.allocation is not None and new.allocation is not None:
         # Values of the model are equal when the server takes them for equal: 1024Mi and 1Gi, an empty list and none.
@@ -114,25 +112,33 @@ def _check_consumer(consumer: ResourceClaimConsumerReference, path: str) -> Iter
             yield required(f"{path}.{name}")
 
 
-def _gather_devices(allocation: AllocationResult | None) -> frozenset[_DeviceKey]:
+def _gather_devices(allocation: AllocationResult | None) -> frozenset[str]:
     devices = (allocation.devices if allocation is not None else None) or DeviceAllocationResult()
     return frozenset(map(_status_key, devices.results or ()))
 
 
-def _status_key(entry: AllocatedDeviceStatus | DeviceRequestAllocationResult) -> _DeviceKey:
+def _status_key(entry: AllocatedDeviceStatus | DeviceRequestAllocationResult) -> str:
     """Return `driver/pool/device`, and the share after it; names have no spaces."""
     return f"{entry.driver}/{entry.pool}/{entry.device}" + (f" {entry.share_id}" if entry.share_id else "")
 
 
-def _check_device(entry: AllocatedDeviceStatus, path: str, allocated: frozenset[_DeviceKey]) -> Iterator[FieldIssue]:
+def check_device_status(
+    entry: AllocatedDeviceStatus, path: str, allocated: frozenset[str] | None = None
+) -> Iterator[FieldIssue]:
+    """Yield what is wrong with what a driver reports of a device.
+
+    Args:
+        entry: The report.
+        path: Where it stands.
+        allocated: Which devices the claim has; None when that is known already.
+    """
     yield from check_driver_name(entry.driver, f"{path}.driver")
     yield from check_pool_name(entry.pool, f"{path}.pool")
     yield from check_dns_label(entry.device, f"{path}.device")
     if entry.share_id is not None:
         yield from check_uid(entry.share_id, f"{path}.shareID")
-    key = _status_key(entry)
-    if key not in allocated:
-        yield invalid(path, key, "must be an allocated device in the claim")
+    if allocated is not None and _status_key(entry) not in allocated:
+        yield invalid(path, _status_key(entry), "must be an allocated device in the claim")
     yield from check_conditions(entry.conditions, f"{path}.conditions", most=_CONDITIONS_MAX)
     if entry.data is not None:
         yield from check_json_object(entry.data, f"{path}.data", limit_bytes=_DATA_BYTES_MAX)
