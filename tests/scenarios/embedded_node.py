@@ -26,6 +26,7 @@ from claimsmith.model.claim import ConsumerReference, DeviceRequest, DeviceResul
 from claimsmith.model.names import ClaimRef, PodRef, RequestName
 from claimsmith.node.holding import Holding, HoldPolicy
 from claimsmith.node.plugin import NodePlugin, PluginOptions
+from claimsmith.node.statusreports import ClaimStatusWriter
 from claimsmith.sdk.driver import Driver
 from claimsmith.testing.builders import allocated, alternatives, claim, request, sub
 
@@ -120,14 +121,16 @@ class EmbeddedNode:
         )
         return EmbeddedKubelet(NodeConfig(name=NODE), paths=self.paths, client=self.client, services=services)
 
-    def plugin(self, driver: Driver, *, instance_uid: str = "") -> NodePlugin:
+    def plugin(
+        self, driver: Driver, *, instance_uid: str = "", statuses: ClaimStatusWriter | None = None
+    ) -> NodePlugin:
         return NodePlugin(
             driver,
             paths=self.paths,
             node_name=NODE,
             claims=ApiClaims(self.client),
             boot_id="boot",
-            options=PluginOptions(instance_uid=instance_uid, holding=Holding(HoldPolicy(hold_s=0))),
+            options=PluginOptions(instance_uid=instance_uid, holding=Holding(HoldPolicy(hold_s=0)), statuses=statuses),
         )
 
     @contextlib.asynccontextmanager
@@ -140,9 +143,9 @@ class EmbeddedNode:
             yield kubelet
 
     @contextlib.asynccontextmanager
-    async def serving(self, driver: Driver) -> AsyncIterator[NodePlugin]:
+    async def serving(self, driver: Driver, *, statuses: ClaimStatusWriter | None = None) -> AsyncIterator[NodePlugin]:
         """Serve a driver, registered with the kubelet, until the block ends."""
-        async with self.plugin(driver) as plugin:
+        async with self.plugin(driver, statuses=statuses) as plugin:
             await self.kubelet.check_plugins()
             yield plugin
 
