@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tests.conformance.fuzz.cluster import DRIVERS
@@ -18,6 +19,18 @@ _DERIVED: Final = "derived.example.com/group"
 _COUNTS: Final = {1: 9, 2: 4, 3: 1, 5: 0.3, 20: 0.2, 33: 0.05}
 _MANY: Final = {1: 3, 11: 1, 16: 3, 17: 3, 22: 1, 32: 1, 33: 0.3}
 """How many devices requests want, where few and where many are there."""
+_FULL: Final = {31: 1, 32: 6, 33: 3}
+"""How many devices claims want that are about as large as a claim can be."""
+_AMOUNTS: Final[Mapping[str, Mapping[str, float]]] = {
+    "memory": {"1Gi": 3, "2Gi": 4, "3Gi": 3, "4Gi": 3, "5Gi": 3, "8Gi": 1, "9Gi": 1, "4294967295": 1, "4294967297": 1},
+    "cores": {"1": 3, "2": 3, "500m": 2, "750m": 3, "300m": 3, "250m": 1, "999m": 0.5, "1000000001n": 0.5},
+}
+"""How much requests want of a capacity: most of it divides what devices have, or just doesn't."""
+_HELD: Final = {
+    "memory": ("1Gi", "2Gi", "4Gi", "500Mi", "4294967295", "4294967297"),
+    "cores": ("500m", "1", "1", "250m", "999999999n"),
+}
+"""How much of a capacity claims hold."""
 _ATTRIBUTES: Final = ("numa", "model", "index", "version", "healthy", "mixed", "missing")
 _LISTS: Final = ("peers", "modes", "firmware", "flags")
 
@@ -95,8 +108,7 @@ def draw_holder(problem: Json, number: int, chance: Chance, themes: Themes) -> J
         result: Json = {"request": "r0", "driver": spec["driver"], "pool": spec["pool"]["name"], "device": name}
         if (device.get("allowMultipleAllocations") and chance.happens(0.9)) or chance.happens(0.02):
             result["shareID"] = f"5a5a5a5a-0000-4000-8000-{number:06d}{len(results):06d}"
-            amounts = {"memory": ("1Gi", "2Gi", "4Gi", "500Mi"), "cores": ("500m", "1", "1", "250m")}
-            consumed = {key: chance.pick(amounts.get(key, ("1G",))) for key in device.get("capacity", {})}
+            consumed = {key: chance.pick(_HELD.get(key, ("1G",))) for key in device.get("capacity", {})}
             if consumed and chance.happens(0.9):
                 result["consumedCapacity"] = consumed
             if "odd" in themes and consumed and chance.happens(0.3):
@@ -122,8 +134,11 @@ def _name_claim(name: str, number: int) -> Json:
 
 def draw_claim(number: int, chance: Chance, themes: Themes) -> Json:
     """Return a claim that wants devices."""
-    count = chance.weigh({2: 3, 3: 3, 4: 1} if "deep" in themes else {1: 5, 2: 4, 3: 2, 4: 1})
-    requests = [_draw_request(f"r{place}", chance, themes) for place in range(count)]
+    if "limit" in themes and chance.happens(0.7):
+        requests = _draw_full_requests(chance, themes)
+    else:
+        count = chance.weigh({2: 3, 3: 3, 4: 1} if "deep" in themes else {1: 5, 2: 4, 3: 2, 4: 1})
+        requests = [_draw_request(f"r{place}", chance, themes) for place in range(count)]
     devices: Json = {"requests": requests}
     claim = {**_name_claim(f"claim-{number}", number), "spec": {"devices": devices}}
     if "constraints" in themes:
@@ -138,6 +153,29 @@ def draw_claim(number: int, chance: Chance, themes: Themes) -> Json:
             config |= {"requests": chance.sample(names, chance.number(1, len(names)))} if chance.happens(0.7) else {}
         devices["config"] = configs
     return claim
+
+
+def _draw_full_requests(chance: Chance, themes: Themes) -> list[Json]:
+    """Return one to four requests that together want about as many devices as a claim can hold.
+
+    Alternatives that want more than the last of them bring the claim above the limit, which is no error.
+    """
+    left, requests = chance.weigh(_FULL), list[Json]()
+    while left:
+        count = left if len(requests) == 3 else chance.number(1, left)
+        left -= count
+        exact = {"deviceClassName": chance.pick(("any", "any", "gpu")), "allocationMode": "ExactCount", "count": count}
+        request: Json = {"name": f"r{len(requests)}"}
+        if "alternatives" in themes and chance.happens(0.5):
+            more = exact | {"count": count + chance.number(1, 3)}
+            subs = [more, exact] if chance.happens(0.8) else [more]
+            request["firstAvailable"] = [{"name": f"s{place}", **sub} for place, sub in enumerate(subs)]
+        elif "all" in themes and chance.happens(0.3):
+            request["exactly"] = {"deviceClassName": "any", "allocationMode": "All"}
+        else:
+            request["exactly"] = exact
+        requests.append(request)
+    return requests
 
 
 def _list_names(requests: list[Json]) -> list[str]:
@@ -179,12 +217,8 @@ def _draw_body(chance: Chance, themes: Themes) -> Json:
         tolerations = [_draw_toleration(chance) for _ in range(chance.weigh({0: 3, 1: 3, 2: 1}))]
         body |= {"tolerations": tolerations} if tolerations else {}
     if "shares" in themes and chance.happens(0.5):
-        amounts = {
-            "memory": chance.pick(("1Gi", "2Gi", "3Gi", "5Gi", "9Gi")),
-            "cores": chance.pick(("1", "2", "750m", "300m")),
-        }
-        asked = chance.some(sorted(amounts), 0.6) + (["missing"] if chance.happens(0.03) else [])
-        requests = {key: amounts.get(key, "1") for key in asked}
+        asked = chance.some(sorted(_AMOUNTS), 0.6) + (["missing"] if chance.happens(0.03) else [])
+        requests = {key: chance.weigh(_AMOUNTS[key]) if key in _AMOUNTS else "1" for key in asked}
         if "odd" in themes and requests and chance.happens(0.5):
             requests[chance.pick(asked)] = chance.pick(ODD_AMOUNTS)
         body["capacity"] = {"requests": requests}

@@ -161,11 +161,13 @@ def _split(items: list[Json], chance: Chance) -> Iterator[list[Json]]:
 
 def _draw_devices(chance: Chance, themes: Themes) -> tuple[list[Json], list[Json]]:
     """Return counter sets and devices."""
-    if "counters" in themes and chance.happens(0.75):
+    if "counters" in themes and chance.happens(0.25 if "limit" in themes else 0.75):
         sets, devices = chance.pick((_draw_ranges, _draw_amounts, _draw_two_sets))(chance, themes)
         plain = [{"name": f"whole-{place}"} for place in range(chance.weigh({0: 5, 1: 2, 2: 1}))]
         return sets, devices + plain
-    count = chance.pick((20, 33, 40)) if "many" in themes else chance.number(2, 8)
+    count = chance.number(2, 8)
+    if {"many", "limit"} & themes:
+        count = chance.pick((31, 32, 33, 36) if "limit" in themes else (20, 33, 40))
     return [], [{"name": f"dev-{place}"} for place in range(count)]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from claimsmith.model.features import Features
+from claimsmith.model.features import Features, find_release_features
 from tests.conformance.fuzz.words import Chance
 
 __all__ = ["GATES", "Themes", "draw_features", "draw_themes"]
 
 GATES: Final = tuple(Features().gates())
 _NEEDS: Final = {"FractionalCapacityRange": "ConsumableCapacity", "CompatibilityGroups": "PartitionableDevices"}
+_RELEASES: Final = ("1.34", "1.35", "1.36", "1.37")
 _SETS: Final = {
     "all": frozenset(GATES),
     "default": frozenset(gate for gate, on in Features(fractional_capacity_range=True).gates().items() if on),
@@ -32,7 +33,7 @@ _THEMES: Final = {
     "all": (0.3, ""),
     "held": (0.55, ""), "vanished": (0.12, ""), "config": (0.2, ""), "blemishes": (0.25, ""), "errors": (0.06, ""),
     "odd": (0.12, ""),
-    "many": (0.05, ""), "deep": (0.2, ""), "selectors": (0.7, ""),
+    "many": (0.03, ""), "limit": (0.05, ""), "deep": (0.2, ""), "selectors": (0.7, ""),
 }  # fmt: skip
 """How often a theme is taken up, and the gate without which it is rare."""
 _RARELY: Final = 0.15
@@ -40,9 +41,14 @@ _RARELY: Final = 0.15
 
 def draw_features(chance: Chance) -> tuple[str | dict[str, bool], frozenset[str]]:
     """Return gates as a record has them, and the names of those that are on."""
-    way = chance.weigh({"all": 34, "default": 24, "stable": 8, "none": 3, "without": 12, "only": 5, "some": 14})
+    way = chance.weigh(
+        {"all": 32, "default": 20, "release": 8, "stable": 6, "none": 3, "without": 12, "only": 5, "some": 14}
+    )
     if way in _SETS:
         return way, _SETS[way]
+    if way == "release":
+        features = find_release_features(chance.pick(_RELEASES)) or Features()
+        return features.gates(), frozenset(gate for gate, on in features.gates().items() if on)
     if way == "without":
         on = set(GATES) - {chance.pick(GATES)}
     elif way == "only":

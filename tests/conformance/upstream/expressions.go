@@ -9,7 +9,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 )
 
@@ -44,33 +43,49 @@ func evaluate(q *question) (*evaluation, error) {
 		return nil, err
 	}
 	found := &evaluation{}
-	if _, err := guarded(func() (struct{}, error) { return struct{}{}, compileAndRun(q, features, found) }); err != nil {
+	compiler := cel.GetCompiler(celFeatures(features))
+	create(compiler, q, found)
+	stored, err := compile(compiler, q.Expression, cel.Options{
+		DisableCostEstimation: true, DerivedAttribute: q.DerivedAttribute,
+	})
+	switch {
+	case err != nil:
 		found.Verdict, found.CompileError = "panic", err.Error()
+	case stored.Error != nil:
+		found.Verdict, found.CompileError = "compile-error", stored.Error.Error()
+	default:
+		found.OutputType = stored.OutputType.String()
+		if _, err := guarded(func() (struct{}, error) { run(stored, q, found); return struct{}{}, nil }); err != nil {
+			found.Verdict, found.RuntimeError = "panic", err.Error()
+		}
 	}
 	return found, nil
 }
 
-func compileAndRun(q *question, features structured.Features, found *evaluation) error {
-	compiler := cel.GetCompiler(celFeatures(features))
-	created := compiler.CompileCELExpression(q.Expression, cel.Options{
+// create compiles the expression as the API server does for a new object.
+func create(compiler compiler, q *question, found *evaluation) {
+	created, err := compile(compiler, q.Expression, cel.Options{
 		EnvType: ptr.To(environment.NewExpressions), DerivedAttribute: q.DerivedAttribute,
 	})
+	if err != nil {
+		found.NewCompileError = err.Error()
+		return
+	}
 	found.EstimatedCost = created.MaxCost
 	if created.Error != nil {
 		found.NewCompileError = created.Error.Error()
 	} else {
 		found.TooExpensive = created.MaxCost > resourceapi.CELSelectorExpressionMaxCost
 	}
-	stored := compiler.CompileCELExpression(q.Expression, cel.Options{
-		DisableCostEstimation: true, DerivedAttribute: q.DerivedAttribute,
-	})
-	if stored.Error != nil {
-		found.Verdict, found.CompileError = "compile-error", stored.Error.Error()
-		return nil
-	}
-	found.OutputType = stored.OutputType.String()
-	run(stored, q, found)
-	return nil
+}
+
+type compiler interface {
+	CompileCELExpression(expression string, options cel.Options) cel.CompilationResult
+}
+
+// compile turns a panic of the compiler into an error.
+func compile(compiler compiler, expression string, options cel.Options) (cel.CompilationResult, error) {
+	return guarded(func() (cel.CompilationResult, error) { return compiler.CompileCELExpression(expression, options), nil })
 }
 
 func run(compiled cel.CompilationResult, q *question, found *evaluation) {
