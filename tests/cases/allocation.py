@@ -15,6 +15,7 @@ from claimsmith.allocate.verify import verify_allocation
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import DeviceResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
+from claimsmith.model.deviations import LIKE_UPSTREAM, OURS
 from claimsmith.model.device import Device
 from claimsmith.model.names import DeviceId
 from claimsmith.model.node import Node
@@ -98,7 +99,9 @@ class _NodeAnswer:
     def ask(cls, query: Query, node: Node, *, like_upstream: bool = False) -> _NodeAnswer:
         budget = None if query.timeout_s is None else int(query.timeout_s * STEPS_PER_SECOND)
         problem = query.problem(node)
-        decision = allocate(problem, share_ids=ShareIds(), budget_steps=budget, like_upstream=like_upstream)
+        decision = allocate(
+            problem, share_ids=ShareIds(), budget_steps=budget, deviations=LIKE_UPSTREAM if like_upstream else OURS
+        )
         return cls(query=query, node=node, decision=decision)
 
     def judge(self, expected: Mapping[str, Any]) -> list[str]:

@@ -82,6 +82,7 @@ class Query:
             classes=problem.classes,
             allocated=problem.allocated,
             features=problem.features,
+            history=problem.history,
         )
 
 

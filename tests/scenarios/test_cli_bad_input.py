@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sqlite3
 import tempfile
@@ -166,6 +167,32 @@ def test_a_file_without_recorded_cases_is_refused(place: Path) -> None:
     (place / "empty.jsonl").write_text("\n")
 
     assert "found no case, allowed one or more JSON lines" in complaint(run("conformance", f"{place}/empty.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("notes.md", b"# Notes\n\nnot one case\n", "line 1: not understood: JSON is malformed"),
+        ("list.json", b"[1, 2]\n[3]\n", "line 1: not understood: found no object"),
+        ("other.jsonl", b'{"name": "x", "kind": "Pod"}\n', "x: not understood: found fields ['kind', 'name']"),
+        ("cut.jsonl.gz", b"\x1f\x8b\x08\x00" + b"\xff" * 20, "can't be read"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_in_one_line(place: Path, name: str, content: bytes, told: str) -> None:
+    (place / name).write_bytes(content)
+    ran = run("conformance", str(place / name))
+
+    assert ran.out == ""
+    assert told in complaint(ran)
+
+
+def test_a_pipe_in_a_folder_of_manifests_is_passed_over(place: Path) -> None:
+    folder = place / "manifests"
+    folder.mkdir()
+    (folder / "node.yaml").write_text(CARDS)
+    os.mkfifo(folder / "pipe.yaml")
+
+    assert run("devices", "-f", str(folder)).code == 0
 
 
 def test_a_folder_with_too_long_a_name_is_refused_before_it_is_made(place: Path) -> None:

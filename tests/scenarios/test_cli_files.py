@@ -185,13 +185,56 @@ def test_no_devices_are_said(tmp_path: Path) -> None:
     assert (ran.code, ran.out, ran.err) == (0, "", "claimsmith: no devices in the files\n")
 
 
+def record(name: str, *, verdict: str, kind: str = "", selector: str = "true") -> str:
+    """Return a recorded case: one device is asked for, of which there is one."""
+    selectors = [{"cel": {"expression": selector}}]
+    exactly = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1, "selectors": selectors}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example", "nodeName": "a", "pool": pool, "devices": [{"name": "d"}]}
+    case = {
+        "name": name,
+        "node": {"metadata": {"name": "a"}},
+        "classes": [{"metadata": {"name": "any"}, "spec": {}}],
+        "slices": [{"metadata": {"name": "s"}, "spec": spec}],
+        "claims": [
+            {
+                "metadata": {"name": "c", "namespace": "n"},
+                "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+            }
+        ],
+        "upstream": {"impl": "incubating", "results": [{"node": "a", "verdict": verdict, "errorKind": kind}]},
+    }
+    return json.dumps(case) + "\n"
+
+
 def test_conformance_counts_and_names_what_differs(tmp_path: Path) -> None:
-    (tmp_path / "cases.jsonl").write_text("not understood\n")
-    ran = call_claimsmith("conformance", str(tmp_path / "cases.jsonl"))
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(record("good", verdict="feasible") + record("bad", verdict="infeasible") + "not understood\n")
+    ran = call_claimsmith("conformance", str(cases))
 
     assert ran.code == 1
-    assert ran.out.splitlines()[0].startswith(f"{tmp_path}/cases.jsonl: line 1: not understood")
-    assert ran.out.splitlines()[-1] == "0 agree, 1 differ"
+    lines = ran.out.splitlines()
+    assert lines[0] == f"{cases}: bad: a: feasible, upstream: infeasible"
+    assert lines[1].startswith(f"{cases}: line 3: not understood: ")
+    assert lines[-1] == "1 agree, 2 differ"
+
+
+def test_conformance_names_what_differs_on_purpose_with_its_heading(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    failing = 'device.attributes["d.example"].missing == 1'
+    cases.write_text(record("missing", verdict="error", kind="cel-runtime", selector=failing))
+    ran, exact = (
+        call_claimsmith("conformance", str(cases)),
+        call_claimsmith("conformance", "--like-upstream", str(cases)),
+    )
+
+    assert (ran.code, exact.code) == (0, 0)
+    assert ran.out.splitlines()[0] == (
+        f"{cases}: missing: a: infeasible, upstream: error cel-runtime "
+        "[selector-error: An expression that fails on one device]"
+    )
+    assert ran.out.splitlines()[-1] == "0 agree, 1 deviate on purpose, 0 differ"
+    assert exact.out.splitlines()[-1] == "1 agree, 0 differ"
 
 
 def test_versions_and_help_are_printed() -> None:

@@ -19,6 +19,7 @@ from claimsmith.allocate.records import DeviceRecord
 from claimsmith.allocate.screening import Candidate
 from claimsmith.errors import CelCompileError, InputError
 from claimsmith.model.decision import DecisionWarning, RefusedKind
+from claimsmith.model.deviations import Deviation
 from claimsmith.model.device import DeviceAttribute
 from claimsmith.model.features import Features
 from claimsmith.model.names import CounterId
@@ -54,15 +55,15 @@ class Attempt:
 
     Args:
         find_counters: The counters of a pool.
-        like_upstream: A derived attribute that can't be evaluated aborts the allocation; otherwise the device is
-            passed over with a warning.
+        deviations: Without SELECTOR_ERROR a derived attribute that can't be evaluated aborts the allocation; otherwise
+            the device is passed over with a warning.
     """
 
     __slots__ = (
         "_constraints",
+        "_deviations",
         "_features",
         "_find_counters",
-        "_like_upstream",
         "_plan",
         "_selectors",
         "_values",
@@ -82,13 +83,13 @@ class Attempt:
         *,
         selectors: Selectors,
         find_counters: Callable[[PoolView], PoolCounters],
-        like_upstream: bool,
+        deviations: frozenset[Deviation],
     ) -> None:
         self._plan = plan
         self._features = features
         self._selectors = selectors
         self._find_counters = find_counters
-        self._like_upstream = like_upstream
+        self._deviations = deviations
         self._constraints: list[list[ConstraintState]] = [
             [Match() if constraint.kind == "match" else Distinct() for constraint in claim.constraints]
             for claim in plan.claims
@@ -288,7 +289,7 @@ class Attempt:
                 continue
             for pushed in plan.constraints[:count]:
                 states[pushed].pop()
-            if self._like_upstream and isinstance(value, InputError):
+            if Deviation.SELECTOR_ERROR not in self._deviations and isinstance(value, InputError):
                 kind: RefusedKind = "derived-compile" if isinstance(value, CelCompileError) else "derived-runtime"
                 return kind, f"derived attribute of device {record.id}: {value}"
             return False

@@ -18,6 +18,7 @@ from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.screening import Candidate, Screened
 from claimsmith.allocate.symmetry import Symmetry
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX
+from claimsmith.model.deviations import Deviation
 
 __all__ = ["Engine", "Insight", "Outcome", "SearchLimits"]
 
@@ -94,7 +95,7 @@ class Engine:
         find_candidates: The devices that a request may choose from.
         find_all: The devices that a request for all devices stands for.
         prepare_insight: Gives what makes a search clever; called when the first choice has failed.
-        like_upstream: A constraint that excludes one of all devices aborts the allocation.
+        deviations: Without ALL_WITH_CONSTRAINT a constraint that excludes one of all devices aborts the allocation.
     """
 
     plan: PodPlan
@@ -102,7 +103,7 @@ class Engine:
     find_candidates: Callable[[RequestPlan], Screened]
     find_all: Callable[[RequestPlan], Screened]
     limits: SearchLimits
-    like_upstream: bool
+    deviations: frozenset[Deviation]
     prepare_insight: Callable[[], Insight]
     steps: int = 0
     fatal: Fatal | None = None
@@ -217,7 +218,7 @@ class Engine:
         frame.next += 1
         if candidate.blocked or self.attempt.is_used(candidate, plan):
             return self._close(frame, Outcome.FAILED)
-        taken = self.attempt.take(candidate, plan, must=self.like_upstream)
+        taken = self.attempt.take(candidate, plan, must=Deviation.ALL_WITH_CONSTRAINT not in self.deviations)
         if isinstance(taken, Fatal):
             return self._abort(taken)
         if taken is None:
@@ -277,7 +278,7 @@ class Engine:
 
     def _may_abort(self, plan: RequestPlan, screened: Screened) -> bool:
         """Whether a look at the candidates may abort the allocation, as upstream does."""
-        return screened.poisoned or (self.like_upstream and bool(plan.derived))
+        return screened.poisoned or (bool(plan.derived) and Deviation.SELECTOR_ERROR not in self.deviations)
 
     def _is_hopeless(self, plan: RequestPlan, position: int, start: int) -> bool:
         """Count ahead, less and less often as long as it finds nothing."""

@@ -21,6 +21,7 @@ from claimsmith.allocate.records import DeviceRecord, SliceRecord
 from claimsmith.allocate.screening import Screen, Screened
 from claimsmith.allocate.usage import FREE, DeviceUse, UsageLedger
 from claimsmith.model.claim import DeviceClass, ResourceClaim
+from claimsmith.model.deviations import OURS, Deviation
 from claimsmith.model.device import Device
 from claimsmith.model.features import Features
 from claimsmith.model.names import ClaimRef, DeviceId, PoolId
@@ -58,7 +59,7 @@ class PreparedCluster:
 
     Args:
         features: The gates; they can't change later.
-        like_upstream: Answer exactly as upstream, also where it is wrong or aborts needlessly.
+        deviations: What to answer otherwise than upstream.
         history: Slices that are no longer published; they tell what devices in use consume that have vanished.
     """
 
@@ -66,17 +67,15 @@ class PreparedCluster:
         self,
         features: Features | None = None,
         *,
-        like_upstream: bool = False,
+        deviations: frozenset[Deviation] = OURS,
         history: Iterable[ResourceSlice] = (),
     ) -> None:
         self.features = features or Features()
-        self.like_upstream = like_upstream
+        self.deviations = deviations
         self.classes: Mapping[str, DeviceClass] = {}
         self.selectors = Selectors(self.features)
-        self.screen = Screen(
-            self.features, self.selectors, find_counters=self.find_counters, like_upstream=like_upstream
-        )
-        self._like_stable = like_upstream and is_stable(self.features)
+        self.screen = Screen(self.features, self.selectors, find_counters=self.find_counters, deviations=deviations)
+        self._like_stable = Deviation.STABLE_POOLS not in deviations and is_stable(self.features)
         self._ledger = UsageLedger(consumable_capacity=self.features.consumable_capacity)
         self._history = _index_devices(SliceRecord(slice, position=0) for slice in history)
         self._rules: tuple[DeviceTaintRule, ...] = ()
@@ -91,9 +90,9 @@ class PreparedCluster:
         self._shapes: dict[RequestShape, RequestShape] = {}
 
     @classmethod
-    def from_problem(cls, problem: AllocationProblem, *, like_upstream: bool = False) -> PreparedCluster:
+    def from_problem(cls, problem: AllocationProblem, *, deviations: frozenset[Deviation] = OURS) -> PreparedCluster:
         """Return the cluster of one problem."""
-        cluster = cls(problem.features, like_upstream=like_upstream, history=problem.history)
+        cluster = cls(problem.features, deviations=deviations, history=problem.history)
         cluster.classes = problem.classes
         cluster.replace_slices(problem.slices)
         cluster._ledger.preset(problem.state)
@@ -104,10 +103,10 @@ class PreparedCluster:
 
     @classmethod
     def from_snapshot(
-        cls, snapshot: ClusterSnapshot, features: Features | None = None, *, like_upstream: bool = False
+        cls, snapshot: ClusterSnapshot, features: Features | None = None, *, deviations: frozenset[Deviation] = OURS
     ) -> PreparedCluster:
         """Return the cluster of a snapshot."""
-        cluster = cls(features, like_upstream=like_upstream)
+        cluster = cls(features, deviations=deviations)
         cluster.update(snapshot)
         return cluster
 
@@ -233,7 +232,7 @@ class PreparedCluster:
     def _find_missing(self, view: PoolView) -> list[tuple[DeviceId, DeviceUse]]:
         """Devices of the pool in use that the view doesn't publish; upstream forgets them."""
         used = self._used_of.get(view.id)
-        if self.like_upstream or not used:
+        if Deviation.VANISHED_DEVICE not in self.deviations or not used:
             return []
         published = {record.id for record in (*view.devices, *view.elsewhere)}
         return [(device, self._ledger.uses[device]) for device in sorted(used - published)]

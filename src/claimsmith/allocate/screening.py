@@ -18,6 +18,7 @@ from claimsmith.allocate.pools import PoolView, node_reaches
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.allocate.taints import find_blocking_taint
 from claimsmith.model.decision import DecisionWarning, RefusedKind
+from claimsmith.model.deviations import Deviation
 from claimsmith.model.features import Features
 from claimsmith.model.node import Node
 
@@ -104,12 +105,12 @@ class Screen:
     """Decides about devices one by one; keeps its answers in the views of the pools.
 
     Args:
-        like_upstream: A selector or capacity that can't be evaluated on a device aborts the allocation; otherwise
-            the device is passed over with a warning.
+        deviations: Without SELECTOR_ERROR a selector or capacity that can't be evaluated on a device aborts the
+            allocation; otherwise the device is passed over with a warning.
         find_counters: The counters of a pool.
     """
 
-    __slots__ = ("_features", "_find_counters", "_like_upstream", "selectors")
+    __slots__ = ("_aborts", "_features", "_find_counters", "selectors")
 
     def __init__(
         self,
@@ -117,11 +118,11 @@ class Screen:
         selectors: Selectors,
         *,
         find_counters: Callable[[PoolView], PoolCounters],
-        like_upstream: bool,
+        deviations: frozenset[Deviation],
     ) -> None:
         self._features = features
         self._find_counters = find_counters
-        self._like_upstream = like_upstream
+        self._aborts = Deviation.SELECTOR_ERROR not in deviations
         self.selectors = selectors
 
     def screen_pool(self, view: PoolView, shape: RequestShape, node: Node) -> Screened:
@@ -255,7 +256,7 @@ class Screen:
         return Candidate(record, view, self.shareable(record), plan, charges, None, blocked, full)
 
     def _find_poison(self, record: DeviceRecord, shape: RequestShape, verdict: Verdict, node: Node) -> Poison | None:
-        if not self._like_upstream:
+        if not self._aborts:
             return None
         if verdict.error is not None:
             kind: RefusedKind = "cel-compile" if verdict.kind == "broken" else "cel-runtime"
@@ -279,7 +280,7 @@ class Screen:
             if verdict.error is not None:
                 text = describe_error(record, shape, verdict)
                 eligible.warnings.append(DecisionWarning(kind="selector-error", text=text, devices=(record.id,)))
-                if self._like_upstream:
+                if self._aborts:
                     eligible.everywhere.append((position, record, verdict))
             elif verdict is MATCH:
                 local = record.slice.per_device_node_selection and record.device.node_name

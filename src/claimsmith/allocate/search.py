@@ -31,6 +31,7 @@ from claimsmith.model.decision import (
     RefusedKind,
     Undecided,
 )
+from claimsmith.model.deviations import OURS, Deviation
 from claimsmith.model.node import Node
 
 __all__ = ["NodeSearch", "allocate", "allocate_on_nodes"]
@@ -42,7 +43,7 @@ def allocate(
     share_ids: Callable[[], str],
     budget_steps: int | None = None,
     should_stop: Callable[[], bool] | None = None,
-    like_upstream: bool = False,
+    deviations: frozenset[Deviation] = OURS,
 ) -> Decision:
     """Return devices for all claims of the problem on its node, or why there are none, with the reasons in full.
 
@@ -50,9 +51,9 @@ def allocate(
         share_ids: Gives a new uid for each share of a device that allows several allocations.
         budget_steps: Most steps of the search; None for no limit.
         should_stop: Asked now and then; True ends the search as undecided.
-        like_upstream: Answer exactly as upstream, also where it is wrong or aborts needlessly.
+        deviations: What to answer otherwise than upstream; LIKE_UPSTREAM for nothing.
     """
-    cluster = PreparedCluster.from_problem(problem, like_upstream=like_upstream)
+    cluster = PreparedCluster.from_problem(problem, deviations=deviations)
     decisions = allocate_on_nodes(
         cluster,
         problem.claims,
@@ -114,7 +115,7 @@ class NodeSearch:
             self.cluster.features,
             selectors=self.cluster.selectors,
             find_counters=self.cluster.find_counters,
-            like_upstream=self.cluster.like_upstream,
+            deviations=self.cluster.deviations,
         )
         engine = self._build_engine(attempt)
         return self._conclude(engine, engine.run(), share_ids)
@@ -126,7 +127,7 @@ class NodeSearch:
             find_candidates=self.find_candidates,
             find_all=self.find_all,
             limits=self.limits,
-            like_upstream=self.cluster.like_upstream,
+            deviations=self.cluster.deviations,
             prepare_insight=lambda: self._prepare_insight(attempt),
         )
 
@@ -136,7 +137,7 @@ class NodeSearch:
             self.plan, attempt, find_candidates=candidates, find_all=self.find_all, find_counters=counters
         )
         if self._may_abort():
-            return Insight(None if self._constrains_all() else symmetry, None)
+            return Insight(None if self._aborts_all() else symmetry, None)
         return Insight(
             symmetry,
             Lookahead(self.plan, attempt, symmetry, find_candidates=candidates, find_counters=counters),
@@ -144,23 +145,25 @@ class NodeSearch:
 
     def _may_abort(self) -> bool:
         """Whether the search may come upon something that aborts it, so that no part of it may be left out."""
-        if not self.cluster.like_upstream:
-            return False
-        return self._constrains_all() or any(
+        if self._aborts_all():
+            return True
+        return Deviation.SELECTOR_ERROR not in self.cluster.deviations and any(
             bool(plan.derived) or self.find_candidates(plan).poisoned
             for claim in self.plan.claims
             for group in claim.groups
             for plan in group.alternatives
         )
 
-    def _constrains_all(self) -> bool:
+    def _aborts_all(self) -> bool:
         """Whether a constraint binds a request for all devices: the first of them that is free may abort the search."""
+        if Deviation.ALL_WITH_CONSTRAINT in self.cluster.deviations:
+            return False
         plans = (plan for claim in self.plan.claims for group in claim.groups for plan in group.alternatives)
         return any(plan.takes_all and bool(plan.constraints) for plan in plans)
 
     def check(self) -> Refused | None:
         """Return why no search is possible; what depends on the node is found in upstream's order."""
-        if self.view.bad_selectors and self.cluster.like_upstream:
+        if self.view.bad_selectors and Deviation.NODE_SELECTOR not in self.cluster.deviations:
             bad = self.view.bad_selectors[0]
             return Refused(kind="node-selector", text=f"slice {bad.slice}: node selector: {bad.text}")
         if not self.plan.takes_all:
@@ -177,7 +180,7 @@ class NodeSearch:
                 total += min(counts, default=0)
                 if total > ALLOCATION_RESULTS_MAX:
                     limit = refuse_limit(claim.claim, group.request.name, total)
-                    return replace(limit, node_only=not self.cluster.like_upstream)
+                    return replace(limit, node_only=Deviation.ALL_OVER_LIMIT in self.cluster.deviations)
             for plan in claim.before_refusal:
                 refused = self._check_all(plan, claim.claim) if plan.takes_all else None
                 if refused is not None:
@@ -206,7 +209,7 @@ class NodeSearch:
 
     def _check_all(self, plan: RequestPlan, claim: ResourceClaim) -> Refused | None:
         """Refuse a request for all devices while a pool of the node is not in order."""
-        node_only = not self.cluster.like_upstream
+        node_only = Deviation.ALL_WHILE_INCOMPLETE in self.cluster.deviations
         screen = self.cluster.screen
         for pool in self.view.pools:
             where = f"claim {claim.ref}, request {plan.label}: asks for all devices, but pool {pool.id}"
@@ -236,7 +239,7 @@ class NodeSearch:
         if outcome is Outcome.FOUND:
             return self._build(engine, share_ids)
         invalid = next((pool for pool in self.view.pools if pool.invalid), None)
-        if invalid is not None and self.cluster.like_upstream:
+        if invalid is not None and Deviation.INVALID_POOL not in self.cluster.deviations:
             text = f"pool {invalid.id} is invalid: {invalid.invalid}"
             return Refused(kind="invalid-pool", text=text, node=node, node_only=True, steps=engine.steps)
         return Pending(node=node, steps=engine.steps, warnings=self._warnings(engine))

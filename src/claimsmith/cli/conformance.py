@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from claimsmith.cli.exits import Exit
 from claimsmith.cli.options import LikeUpstream
-from claimsmith.errors import InputError
+
+if TYPE_CHECKING:
+    from claimsmith.testing.conformance import FileReport
 
 __all__ = ["conformance"]
 
@@ -20,22 +23,37 @@ def conformance(
 ) -> None:
     """Compare our answers with recorded upstream answers.
 
-    The names of the differing cases come first, then the slowest case, then `N agree, M differ`. Exit code 1 says that
-    some differ.
+    Each case that is not as recorded is named: what differs and should not, what differs on purpose with the heading
+    of docs/deviations.md, and records that are not whole. Then come the slowest case, and how many agree and differ.
+    Exit code 1 says that some differ and should not.
     """
     from claimsmith.testing.conformance import run_file
 
     reports = [run_file(path, like_upstream=like_upstream) for path in files]
     for report in reports:
-        if not report.agreeing and not report.differing:
-            raise InputError(f"{report.source}: found no case, allowed one or more JSON lines; name a recorded file")
-    for report in reports:
-        for outcome in report.differing:
-            typer.echo(f"{report.source}: {outcome.name}: {'; '.join(outcome.differences)}")
-        if report.slowest is not None:
-            slowest = report.slowest
-            typer.echo(f"{report.source}: slowest {slowest.name}, {slowest.seconds:.3f} s, {slowest.steps} steps")
-    differing = sum(len(report.differing) for report in reports)
-    typer.echo(f"{sum(len(report.agreeing) for report in reports)} agree, {differing} differ")
-    if differing:
+        for line in _describe(report):
+            typer.echo(f"{report.source}: {line}")
+    typer.echo(_sum_up(reports))
+    if any(report.differing for report in reports):
         raise typer.Exit(Exit.DOES_NOT_FIT)
+
+
+def _describe(report: FileReport) -> Iterator[str]:
+    for outcome in report.differing:
+        yield f"{outcome.name}: {'; '.join(outcome.differences)}"
+    for outcome in report.lacking:
+        yield f"{outcome.name}: the record lacks {outcome.lacks}"
+    for outcome in report.deviating:
+        yield f"{outcome.name}: {'; '.join(map(str, outcome.deviations))}"
+    if report.slowest is not None:
+        yield f"slowest {report.slowest.name}, {report.slowest.seconds:.3f} s, {report.slowest.steps} steps"
+
+
+def _sum_up(reports: list[FileReport]) -> str:
+    """Return how many cases came to what; what never happened is left out."""
+    deviating = sum(len(report.deviating) for report in reports)
+    agreeing = sum(len(report.agreeing) for report in reports) - deviating
+    lacking = sum(len(report.lacking) for report in reports)
+    parts = [f"{agreeing} agree", f"{deviating} deviate on purpose" if deviating else ""]
+    parts += [f"{lacking} can't be judged" if lacking else "", f"{sum(len(r.differing) for r in reports)} differ"]
+    return ", ".join(filter(None, parts))

@@ -56,13 +56,18 @@ def _list_files(path: Path) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             return
-        files = sorted(child for child in path.iterdir() if child.suffix in MANIFEST_SUFFIXES and not child.is_dir())
+        files = sorted(child for child in path.iterdir() if child.suffix in MANIFEST_SUFFIXES and _can_end(child))
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     if not files:
         suffixes = " ".join(f"*{suffix}" for suffix in MANIFEST_SUFFIXES)
         raise InputError(f"{path}: found no manifest in the folder, allowed {suffixes}; name another path")
     yield from files
+
+
+def _can_end(path: Path) -> bool:
+    """Tell whether reading comes to an end: not for folders, pipes and devices. What is not there fails at once."""
+    return path.is_file() or not path.exists()
 
 
 def _read_bytes(path: Path) -> bytes:

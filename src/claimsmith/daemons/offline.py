@@ -30,6 +30,7 @@ from claimsmith.model.claim import (
     ResourceClaimTemplate,
 )
 from claimsmith.model.decision import Allocation, Reason, Refused
+from claimsmith.model.deviations import LIKE_UPSTREAM, OURS
 from claimsmith.model.inventory import DeviceHealth
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import ClaimRef
@@ -93,7 +94,7 @@ class OfflineCluster:
         self.left_out: tuple[str, ...] = found.left_out
         """One sentence for each manifest of a kind that claimsmith does not know, and for each field of that sort."""
         self._cache = ClusterCache()
-        self._cluster = PreparedCluster(like_upstream=like_upstream)
+        self._cluster = PreparedCluster(deviations=LIKE_UPSTREAM if like_upstream else OURS)
         self._decider = Decider(self._cache, self._cluster)
         self._pods: list[Pod] = []
         self._load(found, node)

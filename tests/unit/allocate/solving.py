@@ -12,6 +12,7 @@ from claimsmith.allocate.search import allocate, allocate_on_nodes
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending
+from claimsmith.model.deviations import LIKE_UPSTREAM, OURS, Deviation
 from claimsmith.model.features import Features
 from claimsmith.model.node import Node
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
@@ -50,13 +51,9 @@ def number_shares() -> Callable[[], str]:
 
 def solve(asked: AllocationProblem, *, like_upstream: bool = False, budget_steps: int | None = 50_000) -> Decision:
     """Return the decision; an allocation is checked by the independent checker first."""
-    decision = allocate(
-        asked,
-        share_ids=number_shares(),
-        budget_steps=budget_steps,
-        like_upstream=like_upstream,
-    )
-    check(asked, decision)
+    deviations = LIKE_UPSTREAM if like_upstream else OURS
+    decision = allocate(asked, share_ids=number_shares(), budget_steps=budget_steps, deviations=deviations)
+    check(asked, decision, deviations=deviations)
     return decision
 
 
@@ -74,8 +71,8 @@ def solve_impatiently(asked: AllocationProblem) -> Decision:
     return decision
 
 
-def check(asked: AllocationProblem, decision: Decision) -> None:
-    """Let the independent checker look at an allocation.
+def check(asked: AllocationProblem, decision: Decision, *, deviations: frozenset[Deviation] = OURS) -> None:
+    """Let the independent checker look at an allocation, in the mode in which it was asked for.
 
     Raises:
         AssertionError: The allocation breaks a rule.
@@ -88,6 +85,8 @@ def check(asked: AllocationProblem, decision: Decision) -> None:
             classes=asked.classes,
             allocated=asked.allocated,
             features=asked.features,
+            deviations=deviations,
+            history=asked.history,
         )
         broken = verify_allocation(case, decision.results)
         if broken:

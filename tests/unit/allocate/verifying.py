@@ -8,6 +8,7 @@ from dataclasses import replace
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.allocate.verify import VerifyCase, Violation, verify_allocation
 from claimsmith.model.claim import AllocationConfig, AllocationResult, DeviceClass, DeviceResult, ResourceClaim
+from claimsmith.model.deviations import LIKE_UPSTREAM, OURS, Deviation
 from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -35,9 +36,10 @@ def granted(
     return AllocationResult(results=results, node_selector=selector, config=tuple(config))
 
 
-def find_broken(asked: AllocationProblem, *allocations: AllocationResult) -> list[str]:
+def find_broken(asked: AllocationProblem, *allocations: AllocationResult, like_upstream: bool = False) -> list[str]:
     """Return the names of the rules that the allocations break, each once, in the order in which they are found."""
-    return list(dict.fromkeys(violation.rule for violation in _verify(asked, allocations)))
+    found = _verify(asked, allocations, LIKE_UPSTREAM if like_upstream else OURS)
+    return list(dict.fromkeys(violation.rule for violation in found))
 
 
 def find_texts(asked: AllocationProblem, *allocations: AllocationResult) -> list[str]:
@@ -45,7 +47,9 @@ def find_texts(asked: AllocationProblem, *allocations: AllocationResult) -> list
     return [str(violation) for violation in _verify(asked, allocations)]
 
 
-def _verify(asked: AllocationProblem, allocations: Sequence[AllocationResult]) -> tuple[Violation, ...]:
+def _verify(
+    asked: AllocationProblem, allocations: Sequence[AllocationResult], deviations: frozenset[Deviation] = OURS
+) -> tuple[Violation, ...]:
     case = VerifyCase(
         node=asked.node,
         claims=asked.claims,
@@ -53,6 +57,8 @@ def _verify(asked: AllocationProblem, allocations: Sequence[AllocationResult]) -
         classes=asked.classes,
         allocated=asked.allocated,
         features=asked.features,
+        deviations=deviations,
+        history=asked.history,
     )
     return verify_allocation(case, allocations)
 

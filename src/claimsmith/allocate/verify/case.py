@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from claimsmith.model.claim import DeviceClass, ResourceClaim
+from claimsmith.model.deviations import OURS, Deviation
 from claimsmith.model.features import Features
 from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.model.node import Node
@@ -22,7 +23,11 @@ class VerifyCase:
         claims: The claims allocated together, in order.
         slices: All slices of the cluster, with DeviceTaintRules merged in.
         allocated: Claims that held devices before.
-        taken: Devices in use besides those.
+        taken: Devices held as a whole besides those.
+        shared: Devices of which shares are held besides those, with what the shares take of each capacity in nano
+            units.
+        deviations: What the answer may do otherwise than upstream.
+        history: Slices that are no longer published; they tell what devices in use consume that have vanished.
     """
 
     node: Node
@@ -31,7 +36,15 @@ class VerifyCase:
     classes: Mapping[str, DeviceClass]
     allocated: tuple[ResourceClaim, ...] = ()
     taken: frozenset[DeviceId] = frozenset()
+    shared: Mapping[DeviceId, Mapping[str, int]] = field(default_factory=dict)
     features: Features = field(default_factory=Features)
+    deviations: frozenset[Deviation] = OURS
+    history: tuple[ResourceSlice, ...] = ()
+
+    @property
+    def gathers_like_stable(self) -> bool:
+        """Whether pools are gathered as upstream's stable implementation does: counter slices count on every node."""
+        return is_stable(self.features) and Deviation.STABLE_POOLS not in self.deviations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +81,7 @@ def is_experimental(features: Features) -> bool:
 def is_stable(features: Features) -> bool:
     """Tell whether upstream's stable implementation serves the gates.
 
-    It counts counter slices on every node, and doesn't tell selectors whether a device allows several allocations.
+    It doesn't tell selectors whether a device allows several allocations, and gathers pools in its own way.
     """
     newer = (
         features.device_binding_and_status,

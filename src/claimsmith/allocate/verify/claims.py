@@ -22,7 +22,7 @@ from claimsmith.model.names import DeviceId, PoolId, RequestName
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
-__all__ = ["check_claim"]
+__all__ = ["check_claim", "find_all", "is_violated"]
 
 Finding = tuple[str, str]
 
@@ -84,17 +84,21 @@ def _check_count(
         if len(devices) != request.count:
             yield "count", f"found {len(devices)} devices, allowed {request.count}"
         return
-    broken = [pool for pool in pools.values() if pool.state != "usable"]
-    if broken:
-        yield "all", f"pool {broken[0].id} is {broken[0].state}"
-    every = {
-        DeviceId(*pool.id, name)
+    every = set(find_all(case, pools, request))
+    if set(devices) != every:
+        yield "all", f"found {sorted(map(str, devices))}, allowed {sorted(map(str, every))}"
+
+
+def find_all(
+    case: VerifyCase, pools: dict[PoolId, SeenPool], request: SubRequest
+) -> dict[DeviceId, tuple[ResourceSlice, Device]]:
+    """Return the devices that a request for all devices stands for, in use or not."""
+    return {
+        DeviceId(*pool.id, name): (slice, device)
         for pool in pools.values()
         for name, (slice, device) in pool.devices.items()
         if not why_unselectable(case, request, slice, device) and _has_capacity(case, request, device)
     }
-    if set(devices) != every:
-        yield "all", f"found {sorted(map(str, devices))}, allowed {sorted(map(str, every))}"
 
 
 def _has_capacity(case: VerifyCase, request: SubRequest, device: Device) -> bool:
@@ -130,12 +134,17 @@ def _check_constraint(
         values.append(value)
     if not all(kind for kind, _ in values[1:]):
         yield "constraint", f"attribute {name} has lists, their gate is off"
+    if is_violated(constraint, values):
+        relation = "agree" if constraint.match_attribute else "differ"
+        yield "constraint", f"devices do not {relation} in {name}: {values}"
+
+
+def is_violated(constraint: DeviceConstraint, values: list[AttributeSet]) -> bool:
+    """Tell whether devices with these attributes may not be allocated together."""
     if constraint.match_attribute and len(values) > 1:
         common = frozenset.intersection(*(value for _, value in values))
-        if len({kind for kind, _ in values}) > 1 or not common:
-            yield "constraint", f"devices do not agree in {name}: {values}"
-    if constraint.distinct_attribute and _overlap(values):
-        yield "constraint", f"devices do not differ in {name}: {values}"
+        return len({kind for kind, _ in values}) > 1 or not common
+    return bool(constraint.distinct_attribute) and _overlap(values)
 
 
 def _overlap(values: list[AttributeSet]) -> bool:

@@ -13,8 +13,13 @@ from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement
 
-__all__ = ["device_reaches", "selector_matches", "slice_reaches"]
+__all__ = ["device_reaches", "is_readable", "selector_matches", "slice_reaches"]
 
+_LABEL_KEY: Final = re.compile(
+    r"(?:(?=.{1,253}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
@@ -52,6 +57,32 @@ def selector_matches(selector: NodeSelector, node: Node) -> bool:
         if requirements and all(_holds(r, values.get(r.key)) for r, values in requirements):
             return True
     return False
+
+
+def is_readable(selector: NodeSelector) -> bool:
+    """Tell whether upstream can make sense of every requirement of the selector."""
+    return all(
+        all(map(_is_label_readable, term.match_expressions)) and all(map(_is_field_readable, term.match_fields))
+        for term in selector.terms
+    )
+
+
+def _is_label_readable(requirement: NodeSelectorRequirement) -> bool:
+    values = requirement.values
+    if not _LABEL_KEY.fullmatch(requirement.key) or not all(map(_LABEL_VALUE.fullmatch, values)):
+        return False
+    match requirement.operator:
+        case "In" | "NotIn":
+            return bool(values)
+        case "Exists" | "DoesNotExist":
+            return not values
+        case "Gt" | "Lt":
+            return len(values) == 1 and bool(_INTEGER.fullmatch(values[0])) and -(2**63) <= int(values[0]) < 2**63
+    return False
+
+
+def _is_field_readable(requirement: NodeSelectorRequirement) -> bool:
+    return requirement.operator in ("In", "NotIn") and len(requirement.values) == 1
 
 
 def _holds(requirement: NodeSelectorRequirement, value: str | None) -> bool:

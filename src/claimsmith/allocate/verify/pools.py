@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from claimsmith.allocate.verify.case import VerifyCase, is_stable
+from claimsmith.allocate.verify.case import VerifyCase
 from claimsmith.allocate.verify.nodes import slice_reaches
 from claimsmith.model.device import Device
 from claimsmith.model.features import Features
@@ -15,7 +15,7 @@ from claimsmith.model.names import CounterId, PoolId
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.quantity import Quantity
 
-__all__ = ["SeenPool", "find_pools"]
+__all__ = ["SeenPool", "find_pools", "list_known", "may_target"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +36,11 @@ class SeenPool:
 
 def find_pools(case: VerifyCase) -> dict[PoolId, SeenPool]:
     """Return the pools that the node sees; outdated ones are left out."""
-    known = [item for item in case.slices if _is_known(item, case.features)]
+    known = list_known(case)
     grouped: dict[PoolId, list[ResourceSlice]] = defaultdict(list)
     for item in sorted(known, key=lambda item: not item.node_name):
-        if _may_target(item, case.features) and (
-            slice_reaches(item, case.node) or (is_stable(case.features) and item.shared_counters)
+        if may_target(item, case.features) and (
+            slice_reaches(item, case.node) or (case.gathers_like_stable and item.shared_counters)
         ):
             grouped[item.pool_id].append(item)
     partitions = case.features.partitionable_devices
@@ -51,7 +51,12 @@ def find_pools(case: VerifyCase) -> dict[PoolId, SeenPool]:
     return {pool.id: pool for pool in pools if pool is not None}
 
 
-def _may_target(slice: ResourceSlice, features: Features) -> bool:
+def list_known(case: VerifyCase) -> list[ResourceSlice]:
+    """Return the slices that count at all, in list order."""
+    return [item for item in case.slices if _is_known(item, case.features)]
+
+
+def may_target(slice: ResourceSlice, features: Features) -> bool:
     """Tell whether the slice can be one of a node's; one that can't still counts for the pool's completeness."""
     return features.partitionable_devices or not (slice.per_device_node_selection or slice.shared_counters)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from claimsmith.allocate.verify.aborts import find_aborts
 from claimsmith.allocate.verify.amounts import exact, find_consumption
 from claimsmith.allocate.verify.case import VerifyCase, Violation, is_experimental
 from claimsmith.allocate.verify.claims import check_claim
@@ -46,6 +47,7 @@ def verify_allocation(case: VerifyCase, results: Sequence[AllocationResult]) -> 
     if len(results) != len(case.claims):
         text = f"found {len(results)} results, allowed one for each of {len(case.claims)} claims"
         return tuple(Violation(rule="results", text=text, claim=claim.ref) for claim in case.claims[:1])
+    found += find_aborts(case, pools, results)
     for claim, allocation in zip(case.claims, results, strict=True):
         found += _replay_claim(case, pools, state, claim=claim, allocation=allocation)
         found += check_claim(case, pools, claim, allocation=allocation)

@@ -12,7 +12,7 @@ from claimsmith.model.claim import Selector, SubRequest
 from claimsmith.model.device import Device, DeviceAttribute
 from claimsmith.model.pool import ResourceSlice
 
-__all__ = ["AttributeSet", "find_attribute", "why_unselectable"]
+__all__ = ["AttributeSet", "fails", "find_attribute", "why_unselectable"]
 
 AttributeSet = tuple[str, frozenset[object]]
 """Element type and values of an attribute; a scalar has one value. A list whose gate is off has neither."""
@@ -40,7 +40,22 @@ def why_unselectable(case: VerifyCase, request: SubRequest, slice: ResourceSlice
     return ""
 
 
+def fails(case: VerifyCase, request: SubRequest, driver: str, device: Device) -> bool:
+    """Tell whether a selector of the request can't be evaluated on the device; those before it must be true."""
+    device_class = case.classes.get(request.device_class)
+    for selector in (*(device_class.selectors if device_class else ()), *request.selectors):
+        verdict = _evaluate(case, selector, driver, device)
+        if verdict is not True:
+            return verdict is None
+    return False
+
+
 def _selects(case: VerifyCase, selector: Selector, driver: str, device: Device) -> bool:
+    return _evaluate(case, selector, driver, device) is True
+
+
+def _evaluate(case: VerifyCase, selector: Selector, driver: str, device: Device) -> bool | None:
+    """Return the verdict of one selector; None when it has none."""
     environment = environment_of(case)
     if is_stable(case.features):
         device = replace(device, allow_multiple_allocations=False)
@@ -48,7 +63,7 @@ def _selects(case: VerifyCase, selector: Selector, driver: str, device: Device) 
         program = compile_expression(selector.expression or "", environment=environment)
         return program.evaluate(prepare_device(driver, device, environment=environment)) is True
     except CelError:
-        return False
+        return None
 
 
 def find_attribute(

@@ -10,11 +10,12 @@ from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.api.resource import parse_allocation_result
 from claimsmith.model.claim import AllocationResult, DeviceResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
+from claimsmith.model.deviations import OURS, Deviation
 from claimsmith.model.names import RequestName
 from claimsmith.model.node import Node
 from claimsmith.testing.conformance.records import RecordedProblem
 
-__all__ = ["Expectation", "compare_decision", "describe", "verify_decision"]
+__all__ = ["Expectation", "compare_decision", "compare_exactly", "compare_verdict", "describe", "verify_decision"]
 
 _MUST_BE_ERROR: Final = frozenset(
     {"limit", "no-class", "feature-off", "invalid-claim", "all-incomplete-pool", "all-invalid-pool"}
@@ -30,10 +31,12 @@ class Expectation:
         allocation: Upstream's; empty where it is not known, as in a case that upstream did not finish.
         ordered: Whether upstream's order of devices is defined, so that its devices must be ours, and no alternative
             of ours may be worse.
+        node_only: Whether an error rules out this node alone; None where that was not recorded.
     """
 
     verdict: str
     error_kind: str = ""
+    node_only: bool | None = None
     allocation: tuple[AllocationResult, ...] = ()
     ordered: bool = False
 
@@ -43,9 +46,19 @@ class Expectation:
         return cls(
             verdict=str(answer.get("verdict")),
             error_kind=str(answer.get("errorKind") or ""),
+            node_only=bool(answer.get("nodeOnlyError")),
             allocation=tuple(parse_allocation_result(item) for item in answer.get("allocation") or []),
             ordered=ordered,
         )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether upstream gave no answer: it ran out of time, or its process would have ended."""
+        return self.verdict == "timeout" or self.error_kind == "panic"
+
+    def describe(self) -> str:
+        """Return the verdict and the kind of an error."""
+        return f"{self.verdict} {self.error_kind}".strip()
 
 
 def describe(decision: Decision) -> str:
@@ -59,6 +72,32 @@ def describe(decision: Decision) -> str:
             return f"error ({kind}: {text})"
         case Undecided(steps=steps):
             return f"undecided after {steps} steps"
+
+
+def compare_exactly(expected: Expectation, decision: Decision) -> list[str]:
+    """Return what differs from upstream's answer: verdict, kind of error, and devices where their order is defined."""
+    if problem := compare_verdict(expected, decision):
+        return problem
+    if isinstance(decision, Allocation) and expected.allocation and expected.ordered:
+        return _compare_exactly(expected.allocation, decision.results)
+    return []
+
+
+def compare_verdict(expected: Expectation, decision: Decision) -> list[str]:
+    """Return the difference between the decision's verdict and upstream's, with the kind and reach of an error."""
+    match decision:
+        case Allocation():
+            agrees = expected.verdict == "feasible"
+        case Pending():
+            agrees = expected.verdict == "infeasible"
+        case Refused(kind=kind, node_only=node_only):
+            agrees = expected.verdict == "error" and kind == (expected.error_kind or kind)
+            if agrees and expected.node_only not in (None, node_only):
+                reach = "this node" if expected.node_only else "every node"
+                return [f"{describe(decision)}, upstream: for {reach}"]
+        case _:
+            agrees = False
+    return [] if agrees else [f"{describe(decision)}, upstream: {expected.describe()}"]
 
 
 def compare_decision(
@@ -156,17 +195,21 @@ def verify_decision(
     *,
     claims: tuple[ResourceClaim, ...],
     allocated: tuple[ResourceClaim, ...],
+    deviations: frozenset[Deviation] = OURS,
 ) -> list[str]:
     """Return the rules that an allocation breaks."""
     if not isinstance(decision, Allocation):
         return []
+    uses = problem.state.uses
     case = VerifyCase(
         node=node,
         claims=claims,
         slices=problem.slices,
         classes=problem.classes,
         allocated=allocated,
-        taken=problem.taken,
+        taken=frozenset(device for device, use in uses.items() if use.dedicated),
+        shared={device: use.consumed for device, use in uses.items() if use.shares},
         features=problem.features,
+        deviations=deviations,
     )
     return [f"not valid: {violation}" for violation in verify_allocation(case, decision.results)]
