@@ -200,6 +200,11 @@ class Checkpoint:
         else:
             self._content, self._seen = content, found
 
+    @property
+    def content(self) -> Content:
+        """All that is known, in one value that never changes."""
+        return self._content
+
     def find(self, uid: str) -> PreparedClaim | None:
         """Return the entry of a claim."""
         return self._content.claims.get(uid)

@@ -106,6 +106,11 @@ class GrantWatch:
         self._pods = view.pods
         return plan
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the next look may tell that a grant is over, which then need not wait."""
+        return any(0 < record.absences < ABSENCES and not record.is_new for record in self._records.values())
+
     def note_made(self, grant: Grant, now_s: float) -> None:
         """Take in that this process has just made a grant."""
         self._records[grant] = _Record(since_s=now_s, is_new=True)

@@ -81,6 +81,16 @@ class Ledger:
         """Return all grants that were at least begun; safe to call from any thread."""
         return self._checkpoint.grants()
 
+    @property
+    def mark(self) -> object:
+        """Another object whenever what is known here has changed; safe to read from any thread."""
+        return self._checkpoint.content
+
+    @property
+    def hardware(self) -> Hardware:
+        """What is known of the driver's devices; empty until they are listed."""
+        return self._hardware or Hardware()
+
     def learn(self, hardware: Hardware) -> None:
         """Take in what the driver's devices take of each other; those of before are remembered. From any thread."""
         self._hardware = hardware if self._hardware is None else hardware.and_before(self._hardware)
@@ -136,21 +146,16 @@ class Ledger:
         """Return each known device that a grant is in the way of, with the grant; safe to call from any thread."""
         return self._blocked(_granted(self._checkpoint.grants()))
 
-    def find_obstacle(self, wanted: Grant) -> PreparedClaim | Grant | None:
-        """Return who is in the way of a grant that is not made yet; None when nobody is. From any thread.
-
-        A grant of the same ids is not: the kubelet knows of it.
-        """
+    def find_refusal(self, wanted: Grant) -> DriverError | None:
+        """Return why a grant would be refused now; None when it would not. Safe to call from any thread."""
         try:
             self.check_grant(wanted)
-        except DeviceHeldError as error:
-            return self._checkpoint.find(error.holder_uid)
-        except DeviceGrantedError as error:
-            return self._checkpoint.find_grant(error.holder_uid)
+        except (DeviceHeldError, DeviceGrantedError) as error:
+            return error
         return None
 
     def _check(self, wanted: Iterable[DeviceId], holders: Mapping[DeviceId, PreparedClaim | Grant]) -> None:
-        found = (self._hardware or Hardware()).find_obstacle(wanted, holders)
+        found = self.hardware.find_obstacle(wanted, holders)
         if found is None:
             return
         holder = holders[found.held]
@@ -160,7 +165,7 @@ class Ledger:
         raise DeviceHeldError(found.wanted, holder=claim, holder_uid=claim.uid, held=found.held)
 
     def _blocked(self, holders: Mapping[DeviceId, _Holder]) -> Mapping[DeviceId, _Holder]:
-        found = (self._hardware or Hardware()).find_blocked(holders)
+        found = self.hardware.find_blocked(holders)
         return {device: holders[held] for device, held in found.items()}
 
 

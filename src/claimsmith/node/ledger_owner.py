@@ -1,0 +1,136 @@
+"""Which processes offer the devices of a driver: only one may, except while one takes over from another.
+
+Each process holds the lock on a file of its own in the driver's folder. The kernel gives a lock back when a process
+ends, however it ends, so that what a killed one has left is known for that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from claimsmith.errors import ConfigError, DeviceOwnedError
+from claimsmith.node.durable import locked
+
+__all__ = ["DEVICE_PLUGIN_WAY", "DRA_WAY", "DriverOwner"]
+
+DRA_WAY: Final = "dra"
+DEVICE_PLUGIN_WAY: Final = "device plugin"
+"""The ways in which devices are offered."""
+_LOCK: Final = "owners.lock"
+_PATTERN: Final = "owner-*.json"
+_SHOWN: Final = 8
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """What a process says of itself."""
+
+    pid: int
+    ways: tuple[str, ...]
+    instance: str = ""
+    devices: tuple[str, ...] = ()
+
+
+class DriverOwner:
+    """Holds the right to offer the devices of a driver while it is entered.
+
+    Args:
+        folder: The folder that belongs to the driver alone.
+        driver: Name of the driver.
+        ways: In which ways the devices are offered.
+        instance_uid: uid of the driver's pod; two processes that both have one may overlap, as in a rolling update.
+
+    Raises:
+        ConfigError: The folder can't be used.
+    """
+
+    def __init__(self, folder: Path, *, driver: str, ways: Sequence[str], instance_uid: str = "") -> None:
+        self._folder, self._driver = folder, driver
+        self._note = _Note(pid=os.getpid(), ways=tuple(ways), instance=instance_uid)
+        self._path = folder / f"owner-{os.getpid()}-{os.urandom(3).hex()}.json"
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> Self:
+        """Take the right.
+
+        Raises:
+            DeviceOwnedError: Another process has it.
+            ConfigError: The folder can't be used.
+        """
+        with locked(self._folder / _LOCK):
+            for other in _living(self._folder):
+                if not (other.instance and self._note.instance and other.instance != self._note.instance):
+                    raise DeviceOwnedError(
+                        self._driver,
+                        devices=", ".join(other.devices[:_SHOWN]) or "its devices",
+                        owner=f"process {other.pid} ({' and '.join(other.ways)})",
+                        ways=" and ".join(self._note.ways),
+                    )
+            self._descriptor = self._open()
+        self._write()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the right back."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def name_devices(self, names: Iterable[str]) -> None:
+        """Say which devices are offered, for the message that a second process gets."""
+        devices = tuple(names)
+        if devices != self._note.devices:
+            self._note = msgspec.structs.replace(self._note, devices=devices)
+            self._write()
+
+    def _open(self) -> int:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise ConfigError(
+                f"file {self._path}: can't be written: {error.strerror or error}, allowed a writable folder; "
+                "correct its permissions or choose another folder"
+            ) from error
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return descriptor
+
+    def _write(self) -> None:
+        """Write in place: a new file would not have the lock."""
+        if self._descriptor is not None:
+            data = msgspec.json.encode(self._note)
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, data, 0)
+
+
+def _living(folder: Path) -> Iterator[_Note]:
+    """Yield what living processes say of themselves; the files of dead ones are removed."""
+    for path in sorted(folder.glob(_PATTERN)):
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield _read(path)
+        else:
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+def _read(path: Path) -> _Note:
+    """Return what a file says; one that is just being written says little."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Note)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return _Note(pid=0, ways=("starting",))
