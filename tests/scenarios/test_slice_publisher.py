@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from claimsmith.api.kinds import NODE, RESOURCE_SLICE, Kind
-from claimsmith.errors import ConflictError, ForbiddenError, GoneError, UnreachableError
+from claimsmith.errors import ConflictError, ForbiddenError, GoneError, ThrottledError, UnreachableError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeClient, ObjectList, WatchEvent
 from claimsmith.model.inventory import Inventory, Pool
@@ -251,6 +251,66 @@ async def test_two_publishers_that_disagree_slow_down(api: CountingClient) -> No
             await paused.wait()
 
         assert max(client.writes for client in clients) <= 12
+
+
+async def test_a_second_publisher_is_told_of_by_name(api: CountingClient) -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+    async with publishing(api) as publisher:
+        publisher.subscribe_contests(told.put_nowait)
+        async with publishing(api.for_manager("other-agent"), Inventory.of(b.device("intruder"))):
+            sentence = await asyncio.wait_for(told.get(), 10)
+
+    assert sentence.startswith(
+        f"Slices of driver {b.DRIVER} on node {b.NODE} were deleted or changed by others 7 times"
+    )
+    assert "last by other-agent" in sentence
+
+
+async def test_somebody_who_deletes_without_end_meets_ever_longer_pauses(api: CountingClient) -> None:
+    pauses: list[float] = []
+    enough = asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            enough.set()
+
+    repairs = Backoff(initial_s=0.2, max_s=10.0, jitter=0, pause=pause)
+    async with publishing(api, repairs=repairs) as publisher:
+        await publisher.wait_published()
+        while not enough.is_set():
+            await delete_all(api)
+            await wait_for(api, shows("gpu-0", "gpu-1"))
+
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+
+
+class ThrottledAtFirst(CountingClient):
+    """A client whose server asks for a pause."""
+
+    refused = False
+
+    async def create(self, kind: Kind, obj: Any, *, namespace: str = "") -> Any:
+        if not self.refused:
+            self.refused = True
+            raise ThrottledError("too many requests", retry_after_s=17.0)
+        return await super().create(kind, obj, namespace=namespace)
+
+
+async def test_a_server_that_asks_for_a_pause_gets_it(api: CountingClient) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    publisher = SlicePublisher(ThrottledAtFirst(api), driver=b.DRIVER, node=b.NODE, backoff=Backoff(pause=pause))
+    publisher.publish(GPUS)
+    task = asyncio.create_task(publisher.run())
+    async with asyncio.timeout(10):
+        await publisher.wait_published()
+    task.cancel()
+
+    assert pauses == [17.0]
 
 
 class ForbiddenList(CountingClient):

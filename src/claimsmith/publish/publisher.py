@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from claimsmith.api.kinds import NODE, RESOURCE_SLICE, Kind
-from claimsmith.errors import ClaimsmithError, ConflictError
+from claimsmith.errors import ClaimsmithError, ConflictError, ThrottledError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeObject
 from claimsmith.kube.reflector import ListWatch, Reflector, Selection
@@ -21,6 +21,7 @@ from claimsmith.model.names import DeviceId
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.publish.apply import SliceWriter, StoredSlice, Write, apply_plan, decode_stored
 from claimsmith.publish.content import DeviceNotes, PublishProblem
+from claimsmith.publish.contest import Contest, find_last_manager
 from claimsmith.publish.plan import SliceOwner, SlicePlan, plan_slices
 from claimsmith.telemetry import get_logger, log_event
 
@@ -28,8 +29,8 @@ __all__ = ["PublisherClient", "SlicePublisher"]
 
 _GATHER_S: Final = 0.02
 _SEEN_TIMEOUT_S: Final = 1.5
-_QUIET_S: Final = 30.0
-_REPAIRS_AT_ONCE: Final = 6
+_AWAY_MAX_S: Final = 5.0
+"""Longest pause before the server is asked again: slices that were deleted meanwhile must be back soon after it is."""
 _TOLD: Final = {False: (logging.ERROR, "Not published"), True: (logging.WARNING, "Published in another form")}
 
 _log = get_logger("publish")
@@ -77,10 +78,11 @@ class SlicePublisher:
     ) -> None:
         self.problems: tuple[PublishProblem, ...] = ()
         """What of the inventory is not published, or in another form, as of the last plan."""
-        self._client, self._clock = client, clock
+        self._client = client
         self._owner = SliceOwner(driver=driver, node=node)
-        self._backoff = backoff or Backoff(initial_s=0.2)
-        self._repairs = repairs or Backoff(initial_s=0.2)
+        self._backoff = backoff or Backoff(initial_s=0.2, max_s=_AWAY_MAX_S)
+        self._contest = Contest(repairs, clock=clock)
+        self._contest_handlers: list[Callable[[str], None]] = []
         self._wanted: _Wanted | None = None
         self._wake = asyncio.Event()
         self._published = asyncio.Event()
@@ -90,8 +92,6 @@ class SlicePublisher:
         self._all_seen = asyncio.Event()
         self._all_seen.set()
         self._accepted: dict[str, tuple[ResourceSlice, ResourceSlice]] = {}
-        self._last_write_s = -_QUIET_S
-        self._repairs_in_a_row = 0
         self._is_wide = False
         self._error: ClaimsmithError | None = None
         self._reflector: Reflector[StoredSlice] | None = None
@@ -114,9 +114,12 @@ class SlicePublisher:
             return
         self._wanted = wanted
         self._published.clear()
-        self._repairs_in_a_row = 0
-        self._repairs.reset()
+        self._contest.reset()
         self._wake.set()
+
+    def subscribe_contests(self, handler: Callable[[str], None]) -> None:
+        """Call the handler with a sentence whenever somebody else begins to delete or change the slices."""
+        self._contest_handlers.append(handler)
 
     async def wait_synced(self) -> None:
         """Return once it is known what the API server has."""
@@ -164,7 +167,7 @@ class SlicePublisher:
         except ClaimsmithError as error:
             self._error = error
             log_event(_log, logging.WARNING, "Slices can't be published now", driver=self._owner.driver, reason=error)
-            await self._backoff.wait()
+            await self._backoff.pause(_pause_of(error, self._backoff.next_s()))
             self._wake.set()
 
     async def _sync(self, wanted: _Wanted) -> None:
@@ -176,7 +179,7 @@ class SlicePublisher:
             plan = self._plan(wanted, stored)
         self._tell(plan)
         if plan.writes:
-            await self._pace()
+            await self._pace(stored)
             await self._write(plan, stored)
             self._wake.set()
         elif wanted is self._wanted:
@@ -191,7 +194,7 @@ class SlicePublisher:
         try:
             await apply_plan(self._client, plan, stored, done=done)
         finally:
-            self._last_write_s = self._clock()
+            self._contest.written()
             for write in done:
                 self._note(write)
         log_event(
@@ -210,14 +213,18 @@ class SlicePublisher:
             self._unseen.add(write.name)
             self._all_seen.clear()
 
-    async def _pace(self) -> None:
-        """Slow down when slices have to be put back again and again, as when two publishers disagree."""
-        if self._clock() - self._last_write_s > _QUIET_S:
-            self._repairs_in_a_row = 0
-            self._repairs.reset()
-        self._repairs_in_a_row += 1
-        if self._repairs_in_a_row > _REPAIRS_AT_ONCE:
-            await self._repairs.wait()
+    async def _pace(self, stored: Mapping[str, StoredSlice]) -> None:
+        """Slow down when slices have to be put back again and again, and tell who changed them."""
+        if self._contest.count():
+            manager = find_last_manager(item.raw for item in stored.values())
+            text = (
+                f"Slices of driver {self._owner.driver} on node {self._owner.node} were deleted or changed by others "
+                f"{self._contest.repairs} times in a row" + (f", last by {manager}" if manager else "")
+            )
+            log_event(_log, logging.WARNING, "Slices are contested", reason=text)
+            for handler in self._contest_handlers:
+                handler(f"{text}; let one publisher own the driver's slices")
+        await self._contest.pace()
 
     def _tell(self, plan: SlicePlan) -> None:
         """Log problems that are new."""
@@ -286,7 +293,8 @@ class SlicePublisher:
         self._is_wide = self._is_wide or is_wide
         self._stored.clear()
         selection = Selection(field_selector=self._field_selector(self._is_wide))
-        reflector = Reflector(self._client, RESOURCE_SLICE, decode_stored, selection=selection)
+        backoff = Backoff(initial_s=0.2, max_s=_AWAY_MAX_S)
+        reflector = Reflector(self._client, RESOURCE_SLICE, decode_stored, selection=selection, backoff=backoff)
         reflector.subscribe(self._take)
         self._reflector = reflector
         self._reflecting = asyncio.create_task(reflector.run(), name=f"slices of {self._owner.driver}")
@@ -298,6 +306,11 @@ class SlicePublisher:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reflecting
             self._reflecting = None
+
+
+def _pause_of(error: ClaimsmithError, pause_s: float) -> float:
+    """Return the pause after an error; a server that asks for a longer one gets it."""
+    return max(pause_s, error.retry_after_s) if isinstance(error, ThrottledError) else pause_s
 
 
 def _is_shared(pool: Pool) -> bool:
