@@ -11,11 +11,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.conformance.fuzz.judging import DEVIATIONS
+from claimsmith.testing.conformance.deviations import HEADINGS
 from tests.conformance.fuzz.session import KINDS, Progress, Session
-from tests.conformance.fuzz.upstream import Mode, Upstream, UpstreamError, build_upstream
-
-MODES: dict[str, Mode] = {"problems": "alloc", "expressions": "cel"}
+from tests.conformance.fuzz.upstream import MODES, Upstream, UpstreamError, build_upstream
 
 
 def main(arguments: list[str]) -> int:
@@ -48,7 +46,9 @@ def print_summary(kind: str, progress: Progress) -> None:
     for verdict, count in progress.verdicts.most_common():
         print(f"  {count:6} upstream: {verdict}")
     for name, count in progress.deviations.most_common():
-        print(f"  {count:6} {name}: {DEVIATIONS.get(name, '')}")
+        print(f"  {count:6} {name}: {HEADINGS[name]}")
+    for name, count in progress.stops.most_common():
+        print(f"  {count:6} upstream stops: {name}")
 
 
 if __name__ == "__main__":

@@ -160,18 +160,20 @@ def _draw_full_requests(chance: Chance, themes: Themes) -> list[Json]:
 
     Alternatives that want more than the last of them bring the claim above the limit, which is no error.
     """
+    way = chance.weigh({"exact": 3, "alternatives": 4 if "alternatives" in themes else 1, "all": 2})
     left, requests = chance.weigh(_FULL), list[Json]()
     while left:
         count = left if len(requests) == 3 else chance.number(1, left)
         left -= count
         exact = {"deviceClassName": chance.pick(("any", "any", "gpu")), "allocationMode": "ExactCount", "count": count}
         request: Json = {"name": f"r{len(requests)}"}
-        if "alternatives" in themes and chance.happens(0.5):
-            more = exact | {"count": count + chance.number(1, 3)}
+        if way == "alternatives" and chance.happens(0.6):
+            more = exact | {"count": count + chance.weigh({1: 4, 2: 1, 3: 1})}
             subs = [more, exact] if chance.happens(0.8) else [more]
             request["firstAvailable"] = [{"name": f"s{place}", **sub} for place, sub in enumerate(subs)]
-        elif "all" in themes and chance.happens(0.3):
-            request["exactly"] = {"deviceClassName": "any", "allocationMode": "All"}
+        elif way == "all" and chance.happens(0.4):
+            request["exactly"] = {"deviceClassName": chance.pick(("any", "gpu")), "allocationMode": "All"}
+            left = chance.number(0, min(left, 2))
         else:
             request["exactly"] = exact
         requests.append(request)

@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -16,6 +16,7 @@ from tests.conformance.fuzz.judging import Judgement, judge_answer
 from tests.conformance.fuzz.manifest import write_manifest
 from tests.conformance.fuzz.problems import draw_near_border
 from tests.conformance.fuzz.shrink import shrink_expression, shrink_problem
+from tests.conformance.fuzz.stops import find_stops, without_stops
 from tests.conformance.fuzz.upstream import UpstreamError
 
 __all__ = ["FOLDER", "KINDS", "Kind", "Progress", "Session"]
@@ -38,12 +39,14 @@ class Progress:
     Args:
         done: Questions asked, which are those with the numbers below.
         verdicts, deviations: How often upstream said what, and why we differed.
+        stops: How often upstream did what instead of answering, and what came of asking without what stopped it.
         open: Numbers of the questions that differ without an explanation.
     """
 
     done: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     deviations: Counter[str] = field(default_factory=Counter)
+    stops: Counter[str] = field(default_factory=Counter)
     open: list[int] = field(default_factory=list)
 
 
@@ -94,8 +97,26 @@ class Session:
         return draw_near_border(self.name(number), self._upstream.ask)
 
     def judge(self, question: Json) -> Judgement:
-        """Ask both sides."""
+        """Ask both sides, and once more without what stops upstream, if anything does."""
         answer = self._upstream.ask(question)
+        judgement = self._judge_answer(question, answer)
+        stops = find_stops(answer)
+        if not stops:
+            return judgement
+        substitute = without_stops(question)
+        if substitute is None:
+            return replace(judgement, stops=tuple(f"{stop}, can't be asked otherwise" for stop in stops))
+        answer = self._upstream.ask(substitute)
+        again = "still stops" if find_stops(answer) else "answers when asked otherwise"
+        other = self._judge_answer(substitute, answer)
+        differences = tuple(f"asked otherwise: {text}" for text in other.differences)
+        return replace(
+            judgement,
+            differences=judgement.differences + differences,
+            stops=tuple(f"{stop}, {again}" for stop in stops),
+        )
+
+    def _judge_answer(self, question: Json, answer: Json) -> Judgement:
         judgement = judge_answer(question, answer)
         if judgement.differences and all(text.startswith("cost ") for text in judgement.differences):
             costs = {self._upstream.ask(question).get("cost") for _ in range(REPEATS)} | {answer.get("cost")}
@@ -114,6 +135,7 @@ class Session:
         judgement = self.judge(self.draw(number))
         self.progress.verdicts[judgement.verdict] += 1
         self.progress.deviations.update(judgement.deviations)
+        self.progress.stops.update(judgement.stops)
         if judgement.differences:
             self.progress.open.append(number)
             yield from self._report(number, judgement)
@@ -149,7 +171,8 @@ class Session:
         if saved.pop("drawn") != hash_generator():
             return Progress()
         progress = Progress(**saved)
-        progress.verdicts, progress.deviations = Counter(saved["verdicts"]), Counter(saved["deviations"])
+        for name in ("verdicts", "deviations", "stops"):
+            setattr(progress, name, Counter(saved[name]))
         return progress
 
     def _save(self) -> None:

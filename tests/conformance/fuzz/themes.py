@@ -33,7 +33,7 @@ _THEMES: Final = {
     "all": (0.3, ""),
     "held": (0.55, ""), "vanished": (0.12, ""), "config": (0.2, ""), "blemishes": (0.25, ""), "errors": (0.06, ""),
     "odd": (0.12, ""),
-    "many": (0.03, ""), "limit": (0.05, ""), "deep": (0.2, ""), "selectors": (0.7, ""),
+    "many": (0.03, ""), "limit": (0.07, ""), "deep": (0.2, ""), "selectors": (0.7, ""),
 }  # fmt: skip
 """How often a theme is taken up, and the gate without which it is rare."""
 _RARELY: Final = 0.15

@@ -6,18 +6,21 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal
 
 from tests.toolchain import CACHE, ToolchainError, hash_files, run_go
 
-__all__ = ["Upstream", "UpstreamError", "build_upstream"]
+__all__ = ["MODES", "Upstream", "UpstreamError", "build_upstream"]
 
 SOURCES: Final = Path(__file__).resolve().parents[1] / "upstream"
 MODULE: Final = "k8s.io/dynamic-resource-allocation"
 
 Mode = Literal["alloc", "cel"]
+MODES: Final[Mapping[str, Mode]] = {"problems": "alloc", "expressions": "cel"}
+"""In which mode the program answers which kind of question."""
 
 
 class UpstreamError(Exception):

@@ -1,0 +1,128 @@
+"""What upstream does instead of answering is named, and the question is asked without what stops it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.fuzz import session as sessions
+from tests.conformance.fuzz.session import Session
+from tests.conformance.fuzz.stops import find_odd_keys, find_stops, without_stops
+
+Json = dict[str, Any]
+
+ZERO_STEP: Json = {
+    "name": "step",
+    "slices": [
+        {
+            "spec": {
+                "devices": [
+                    {
+                        "name": "d",
+                        "capacity": {
+                            "memory": {
+                                "value": "8Gi",
+                                "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "0"}},
+                            },
+                            "cores": {"value": "4", "requestPolicy": {"validRange": {"min": "1", "step": "1"}}},
+                        },
+                    },
+                    {"name": "plain"},
+                ]
+            }
+        },
+        {"spec": {"sharedCounters": []}},
+    ],
+}
+BYTES_KEY = 'size({b"a": {b"c": 2}}) == 1'
+
+
+class Panicking:
+    """Stands in for upstream: panics on expressions with bytes as keys, calls others false at no cost."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def ask(self, question: Json) -> Json:
+        text = question["expression"]
+        self.asked.append(text)
+        if "{b" in text:
+            return {
+                "verdict": "panic",
+                "compileError": "panic: hash of unhashable type types.Bytes",
+                "estimatedCost": 0,
+            }
+        return {"verdict": "false", "estimatedCost": 0, "outputType": "bool"}
+
+
+def test_panics_are_named_without_what_is_particular_to_one() -> None:
+    answers = [
+        {"results": [{"verdict": "error", "errorKind": "panic", "error": f"panic: bad index {number} at 0x4f\ntrace"}]}
+        for number in (3, 14)
+    ]
+
+    assert [find_stops(answer) for answer in answers] == [("panic: bad index N at N",)] * 2
+
+
+def test_a_panic_of_any_phase_of_an_expression_is_found() -> None:
+    answers: list[Json] = [
+        {"verdict": "false", key: "panic: x"} for key in ("newCompileError", "compileError", "runtimeError")
+    ]
+
+    assert [find_stops(answer) for answer in answers] == [("panic: x",)] * 3
+
+
+def test_a_search_out_of_time_is_a_stop() -> None:
+    answer = {"results": [{"verdict": "feasible"}, {"verdict": "timeout"}]}
+
+    assert find_stops(answer) == ("timeout",)
+
+
+def test_an_error_is_an_answer() -> None:
+    assert find_stops({"verdict": "compile-error", "compileError": "undeclared reference"}) == ()
+
+
+def test_steps_of_zero_are_taken_away_and_upstream_gets_its_full_time() -> None:
+    before = deepcopy(ZERO_STEP)
+    changed = without_stops(ZERO_STEP)
+
+    assert changed is not None
+    capacity = changed["slices"][0]["spec"]["devices"][0]["capacity"]
+    assert capacity["memory"]["requestPolicy"]["validRange"] == {"min": "1Gi"}
+    assert capacity["cores"]["requestPolicy"]["validRange"] == {"min": "1", "step": "1"}
+    assert changed["timeoutMs"] == 10_000
+    assert before == ZERO_STEP
+
+
+def test_what_had_its_full_time_without_such_steps_is_asked_no_more() -> None:
+    changed = without_stops(ZERO_STEP)
+
+    assert changed is not None
+    assert without_stops(changed) is None
+
+
+def test_odd_keys_become_texts_and_an_inner_one_too() -> None:
+    question = {"name": "keys", "expression": BYTES_KEY}
+
+    assert len(find_odd_keys(BYTES_KEY)) == 2
+    assert without_stops(question) == {"name": "keys", "expression": 'size({"key 1": {"key 0": 2}}) == 1'}
+
+
+def test_an_expression_without_odd_keys_cannot_be_asked_otherwise() -> None:
+    assert without_stops({"name": "plain", "expression": '{"a": 1u}["a"] == 1u'}) is None
+
+
+def test_what_stops_upstream_is_asked_again_without_it_and_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "FOLDER", tmp_path)
+    upstream = Panicking()
+    question = {"name": "keys", "features": "all", "driver": "d", "device": {"name": "d"}, "expression": BYTES_KEY}
+
+    judgement = Session("expressions", 1, upstream).judge(question)
+    assert upstream.asked[:2] == [BYTES_KEY, 'size({"key 1": {"key 0": 2}}) == 1']
+    assert judgement.stops == ("panic: hash of unhashable type types.Bytes, answers when asked otherwise",)
+    assert [text for text in judgement.differences if text.startswith("asked otherwise: true (), upstream: false")]
