@@ -51,6 +51,7 @@ class PlaygroundOptions:
         settings_files: Files whose settings of drivers are followed while the cluster runs.
         scheduler: Options of the scheduler.
         agent: Options of the nodes' agents; each start of a node is a new boot.
+        quarantine_s: Seconds after which the pods of a deleted node are ended; >= 0.
     """
 
     port: int = 0
@@ -59,6 +60,7 @@ class PlaygroundOptions:
     settings_files: tuple[Path, ...] = ()
     scheduler: SchedulerOptions = field(default_factory=lambda: _SCHEDULER)
     agent: AgentOptions = field(default_factory=AgentOptions)
+    quarantine_s: float = 40.0
 
 
 class Playground:
@@ -133,7 +135,7 @@ class Playground:
 
     async def _start_control_plane(self) -> None:
         self._informers = informers = Informers(self.client)
-        controllers = Controllers(self.client, informers)
+        controllers = Controllers(self.client, informers, quarantine_s=self.options.quarantine_s)
         scheduler = Scheduler(self.client, informers, self.options.scheduler)
         self._spawn(informers.run(), "informers")
         self._spawn(controllers.run(), "controllers")

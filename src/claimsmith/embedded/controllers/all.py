@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from claimsmith.embedded.controllers.claims import ClaimController
+from claimsmith.embedded.controllers.cordons import CordonController
+from claimsmith.embedded.controllers.node_taints import NodeTaintController
 from claimsmith.embedded.controllers.pods import PodGarbageController
 from claimsmith.embedded.controllers.taints import TaintEvictionController
 from claimsmith.kube.client import KubeClient
@@ -38,6 +40,8 @@ class Controllers:
         theirs = client.for_manager("kube-controller-manager")
         self.claims = ClaimController(theirs, informers)
         self.pods = PodGarbageController(theirs, informers, quarantine_s=quarantine_s, now=now)
+        self.node_taints = NodeTaintController(theirs, informers, now=now)
+        self.cordons = CordonController(theirs, informers, now=now)
         self.taints = TaintEvictionController(theirs, informers, status_period_s=status_period_s, now=now)
 
     async def run(self) -> None:
@@ -45,4 +49,6 @@ class Controllers:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.claims.run(), name="claim controller")
             group.create_task(self.pods.run(), name="pod garbage collector")
+            group.create_task(self.node_taints.run(), name="taint eviction controller")
+            group.create_task(self.cordons.run(), name="cordon controller")
             group.create_task(self.taints.run(), name="device taint eviction controller")

@@ -10,13 +10,14 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from claimsmith.api import resource
 from claimsmith.api.kinds import DEVICE_TAINT_RULE, POD, RESOURCE_SLICE
 from claimsmith.cluster.follow import follow_claims, follow_pods
 from claimsmith.embedded.api.ages import parse_time
 from claimsmith.embedded.controllers.claim_plans import is_pod
+from claimsmith.embedded.controllers.disruption import PodKey, disruption, drive_away, format_moment
 from claimsmith.embedded.controllers.taint_index import TaintIndex
 from claimsmith.embedded.controllers.taint_plans import (
     EVICTION_IN_PROGRESS,
@@ -28,7 +29,7 @@ from claimsmith.embedded.controllers.taint_plans import (
     rule_selects,
 )
 from claimsmith.errors import NotFoundError
-from claimsmith.kube.client import KubeClient, KubeObject, Preconditions
+from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kube.informers import Informers
 from claimsmith.kube.workqueue import WorkQueue
@@ -42,12 +43,7 @@ __all__ = ["TaintEvictionController"]
 _COMPONENT: Final = "device-taint-eviction-controller"
 _EVICTED_MAX: Final = 500
 _EVENT: Final = "DeviceTaintManagerEviction"
-_CONDITION: Final = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "DeletionByDeviceTaintManager",
-    "message": "Device Taint manager: deleting due to NoExecute taint",
-}
+_CONDITION: Final = disruption("DeletionByDeviceTaintManager", "Device Taint manager: deleting due to NoExecute taint")
 
 
 class _Key(NamedTuple):
@@ -207,20 +203,13 @@ class TaintEvictionController:
             NotFoundError: It is gone.
             ApiError: The server refused or could not be reached.
         """
-        found = await self._client.get(POD, key.name, namespace=key.namespace)
-        if found["metadata"].get("uid") != key.uid:
-            return False
-        if found["metadata"].get("deletionTimestamp"):
-            return True
-        self._recorder.record(_about(key), "Normal", _EVENT, "Marking for deletion")
-        if not _is_marked(found):
-            condition = {**_CONDITION, "lastTransitionTime": _time_text(self._now())}
-            patch = {"metadata": {"uid": key.uid}, "status": {"conditions": [condition]}}
-            await self._client.patch(
-                POD, key.name, patch, namespace=key.namespace, patch_type="strategic", subresource="status"
-            )
-        await self._client.delete(POD, key.name, namespace=key.namespace, preconditions=Preconditions(uid=key.uid))
-        return True
+        return await drive_away(
+            self._client,
+            PodKey(key.namespace, key.name, key.uid),
+            _CONDITION,
+            now=self._now(),
+            marking=lambda: self._recorder.record(_about(key), "Normal", _EVENT, "Marking for deletion"),
+        )
 
     def _report_later(self, rule_uid: str) -> None:
         """Report on a rule after a while, since more pods may come."""
@@ -245,7 +234,7 @@ class TaintEvictionController:
         if any((known.get(name) or None) != (value or None) for name, value in condition.items()):
             body = {
                 "metadata": {"name": key.name, "uid": key.uid},
-                "status": {"conditions": [{**condition, "lastTransitionTime": _time_text(self._now())}]},
+                "status": {"conditions": [{**condition, "lastTransitionTime": format_moment(self._now())}]},
             }
             await self._client.apply(
                 DEVICE_TAINT_RULE, body, field_manager=_COMPONENT, force=True, subresource="status"
@@ -308,12 +297,3 @@ def _uses(pod: Pod) -> tuple[object, ...]:
 
 def _content(rule: DeviceTaintRule) -> tuple[object, ...]:
     return rule.taint, rule.selects, rule.driver, rule.pool, rule.device
-
-
-def _is_marked(pod: KubeObject) -> bool:
-    conditions: list[dict[str, Any]] = (pod.get("status") or {}).get("conditions") or []
-    return any(all(item.get(key) == value for key, value in _CONDITION.items()) for item in conditions)
-
-
-def _time_text(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
