@@ -13,6 +13,8 @@ from typing import Final
 __all__ = [
     "CHECKPOINT_DAMAGED",
     "CLAIMS_PREPARED",
+    "DEVICES_UNHEALTHY",
+    "DEVICE_FAILURES",
     "DRIVER_CALLS",
     "DRIVER_SECONDS",
     "GRANTS_HELD",
@@ -32,6 +34,10 @@ GRANTS_HELD: Final = "claimsmith_granted_containers"
 """Containers that hold devices through the device plugin; label driver."""
 CHECKPOINT_DAMAGED: Final = "claimsmith_checkpoint_damaged_total"
 """Checkpoint files that were put aside and rebuilt; label driver."""
+DEVICE_FAILURES: Final = "claimsmith_device_failures_total"
+"""Failures that drivers have reported; labels driver, cause."""
+DEVICES_UNHEALTHY: Final = "claimsmith_unhealthy_devices"
+"""Devices that are out of use; labels driver, effect (NoSchedule or NoExecute)."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 """Name of a metric and its labels, sorted by name."""

@@ -241,34 +241,32 @@ class HealthTaints:
             record = causes[health.cause] = _Record(rule, deque(maxlen=rule.reports))
         record.message, record.adopted_until_s = health.message, None
         record.reports_s.append(self._now_s)
-        is_new = record.failing_since_s is None
-        if is_new:
-            if record.tainted and record.healthy_since_s is not None:
-                self._count(device, health.cause, record)
-            record.failing_since_s = self._now_s
+        if record.failing_since_s is None:
+            self._begin(device, health.cause, record)
         self._tell("reported", device, health.cause, record=record)
         is_enough = len(record.reports_s) == record.rule.reports
         if not record.tainted and is_enough and self._now_s - record.reports_s[0] <= record.rule.within_s:
             self._taint(device, health.cause, record)
         self._settle(self._now_s)
 
+    def _begin(self, device: DeviceId, cause: str, record: _Record) -> None:
+        """Note that a device fails again; the first time, as it were, when it was healthy for long."""
+        before, since_s = record.effect, record.healthy_since_s
+        if since_s is not None and self._now_s - since_s >= self.policy.forget_s:
+            record.failures = 0
+        record.failing_since_s, record.healthy_since_s = self._now_s, None
+        if record.tainted:
+            record.failures += 1
+            if record.effect != before:
+                self._tell("escalated", device, cause, record=record)
+
     def _taint(self, device: DeviceId, cause: str, record: _Record) -> None:
         if record.rule.effect == "none" and record.rule.escalation is None:
             return
-        self._count(device, cause, record, quiet=True)
+        record.failures += 1
         record.tainted = record.effect != "none"
         if record.tainted:
             self._tell("tainted", device, cause, record=record)
-
-    def _count(self, device: DeviceId, cause: str, record: _Record, *, quiet: bool = False) -> None:
-        """Count one more failure; the first again when the device was healthy for long."""
-        before = record.effect
-        since_s = record.healthy_since_s
-        is_forgotten = since_s is not None and self._now_s - since_s >= self.policy.forget_s
-        record.failures = 1 if is_forgotten else record.failures + 1
-        record.healthy_since_s = None
-        if not quiet and record.effect != before:
-            self._tell("escalated", device, cause, record=record)
 
     def _adopt(self, device: DeviceId, taint: DeviceTaint, rule: CauseRule) -> None:
         causes = self._records.setdefault(device, {})
@@ -299,19 +297,19 @@ class HealthTaints:
             for cause, record in list(causes.items()):
                 due_s = self._due_s(record)
                 if due_s is not None and due_s <= self._now_s:
-                    self._change(device, cause, record)
+                    self._change(device, cause, record, at_s=due_s)
                 if self._is_forgotten(record):
                     del causes[cause]
             if not causes:
                 del self._records[device]
 
-    def _change(self, device: DeviceId, cause: str, record: _Record) -> None:
+    def _change(self, device: DeviceId, cause: str, record: _Record, *, at_s: float) -> None:
         """Do what is due for one cause: the device has failed, or was healthy, for long enough."""
         if record.failing_since_s is not None and record.adopted_until_s is None:
             self._taint(device, cause, record)
         else:
             record.tainted, record.failing_since_s = False, None
-            record.healthy_since_s = self._now_s if record.healthy_since_s is None else record.healthy_since_s
+            record.healthy_since_s = at_s if record.healthy_since_s is None else record.healthy_since_s
             self._tell("returned", device, cause, record=record, replace_effect="none")
 
     def _due_s(self, record: _Record) -> float | None:
@@ -330,7 +328,8 @@ class HealthTaints:
         """Tell whether nothing that may still come depends on what is known of a cause."""
         since_s = record.healthy_since_s
         keep_s = max(self.policy.forget_s, record.rule.within_s)
-        return not record.tainted and since_s is not None and self._now_s - since_s >= keep_s
+        is_idle = not record.tainted and record.failing_since_s is None
+        return is_idle and since_s is not None and self._now_s - since_s > keep_s
 
     # --- in words -----------------------------------------------------------------------------------------------------
 
