@@ -66,6 +66,7 @@ class PodDevices:
     table: DeviceTable = field(default_factory=DeviceTable, init=False)
     _taken: dict[str, set[str]] = field(default_factory=dict, init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _admitting: str = field(default="", init=False)
 
     def load(self) -> None:
         """Read the checkpoint; a missing or damaged one counts as empty."""
@@ -129,18 +130,25 @@ class PodDevices:
             DeviceRefusedError: Something that a container asks for can't be given.
         """
         async with self._lock:
-            reusable: _Reusable = {}
-            for container in pod.init_containers:
-                await self._give(pod, container, reusable, running=running)
-                for resource, grant in self.table.find(pod.uid, container.name).items():
-                    known = reusable.get(resource, ())
-                    kept = [device for device in known if device not in grant.ids]
-                    reusable[resource] = tuple(kept) if container.sidecar else (*kept, *grant.ids)
-            for container in pod.containers:
-                await self._give(pod, container, reusable, running=running)
-                for resource, grant in self.table.find(pod.uid, container.name).items():
-                    known = reusable.get(resource, ())
-                    reusable[resource] = tuple(device for device in known if device not in grant.ids)
+            self._admitting = pod.uid
+            try:
+                await self._give_all(pod, running=running)
+            finally:
+                self._admitting = ""
+
+    async def _give_all(self, pod: PodView, *, running: bool) -> None:
+        reusable: _Reusable = {}
+        for container in pod.init_containers:
+            await self._give(pod, container, reusable, running=running)
+            for resource, grant in self.table.find(pod.uid, container.name).items():
+                known = reusable.get(resource, ())
+                kept = [device for device in known if device not in grant.ids]
+                reusable[resource] = tuple(kept) if container.sidecar else (*kept, *grant.ids)
+        for container in pod.containers:
+            await self._give(pod, container, reusable, running=running)
+            for resource, grant in self.table.find(pod.uid, container.name).items():
+                known = reusable.get(resource, ())
+                reusable[resource] = tuple(device for device in known if device not in grant.ids)
 
     async def pre_start(self, pod: PodView, container: ContainerView) -> Mapping[str, Grant]:
         """Tell plugins that want to know it that a container starts; return what it has, by resource.
@@ -169,8 +177,8 @@ class PodDevices:
         return grants
 
     def free_ended(self) -> None:
-        """Take back the devices of pods that are no longer active."""
-        self.table.keep_only(set(self.active()))
+        """Take back the devices of pods that are no longer active; one that is being admitted keeps what it has got."""
+        self.table.keep_only({*self.active(), self._admitting})
         self._taken = self.table.taken()
 
     async def _give(self, pod: PodView, container: ContainerView, reusable: _Reusable, *, running: bool) -> None:
@@ -180,7 +188,7 @@ class PodDevices:
             if by_claim or not self.serves(resource):
                 continue
             if not is_freed:
-                self.table.keep_only({*self.active(), pod.uid})
+                self.table.keep_only({*self.active(), self._admitting})
                 self._taken, is_freed = self.table.taken(), True
             try:
                 ids = await self._choose(pod, container, resource, amount, reusable.get(resource, ()), running=running)
