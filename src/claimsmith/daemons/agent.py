@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
 from claimsmith.api.kinds import NODE
-from claimsmith.daemons.agent_claims import ApiClaims
-from claimsmith.daemons.agent_options import AgentOptions
+from claimsmith.daemons.agent_claims import AllocationWatch, ApiClaims
+from claimsmith.daemons.agent_facts import NodeFacts
+from claimsmith.daemons.agent_options import AgentOptions, FrontEnds
 from claimsmith.daemons.agent_part import DriverPart, DriverState, NodeContext
 from claimsmith.errors import ConfigError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kubelet.paths import NodePaths
+from claimsmith.node.deviceplugins import DeviceUse
 from claimsmith.node.plugin import read_boot_id
 from claimsmith.sdk.driver import Driver
-from claimsmith.telemetry import Meter
+from claimsmith.telemetry import Meter, get_logger, log_event
 
-__all__ = ["Agent", "AgentOptions", "DriverState"]
+__all__ = ["Agent", "AgentOptions", "DriverState", "FrontEnds"]
+
+_log = get_logger("agent")
 
 
 class Agent:
@@ -51,8 +56,10 @@ class Agent:
     ) -> None:
         self.meter = Meter()
         """Numbers of all drivers."""
-        chosen = options or AgentOptions()
-        self._client, self._node_name = client, node_name
+        chosen, drivers = options or AgentOptions(), tuple(drivers)
+        self._node_name, self._recorder = node_name, EventRecorder(client, "claimsmith-agent")
+        self._watch = AllocationWatch(client, node_name, on_change=self._take_allocated)
+        self._facts = NodeFacts(client, node_name, drivers=tuple(driver.name for driver in drivers), options=chosen)
         context = NodeContext(
             node_name=node_name,
             client=client,
@@ -60,12 +67,14 @@ class Agent:
             claims=ApiClaims(client),
             boot_id=read_boot_id() if chosen.boot_id is None else chosen.boot_id,
             meter=self.meter,
+            allocated=self._watch.allocated,
+            tell_foreign=self._tell_foreign,
         )
         self._parts: dict[str, DriverPart] = {}
         for driver in drivers:
             if driver.name in self._parts:
                 raise ConfigError(f"agent: found two drivers named {driver.name}, allowed one; remove the second")
-            self._parts[driver.name] = DriverPart(driver, context, chosen)
+            self._parts[driver.name] = DriverPart(driver, context, chosen, on_found=self._facts.take)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -76,10 +85,10 @@ class Agent:
         """
         async with AsyncExitStack() as stack:
             for part in self._parts.values():
-                await stack.enter_async_context(part.plugin)
+                await part.enter(stack)
+            self._tell_damage()
             group = await stack.enter_async_context(asyncio.TaskGroup())
-            tasks = [group.create_task(work, name=name) for part in self._parts.values() for work, name in part.works()]
-            tasks += [group.create_task(work, name="agent events") for work in self._tell_damage()]
+            tasks = [group.create_task(work, name=name) for work, name in self._works()]
             stack.callback(lambda: [task.cancel() for task in tasks])
             self._stack = stack.pop_all()
         return self
@@ -90,29 +99,53 @@ class Agent:
         """Stop serving and publishing; slices, CDI files and prepared claims stay."""
         await self._stack.__aexit__(kind, error, trace)
 
-    def _tell_damage(self) -> Iterator[Coroutine[Any, Any, None]]:
-        """Record an event about the node for each checkpoint that was damaged; gives what writes them, if any."""
-        damaged = [part for part in self._parts.values() if part.plugin.damaged]
-        if not damaged:
-            return
-        recorder = EventRecorder(self._client, "claimsmith-agent")
-        # Events about nodes have the name in place of the uid, as those of the kubelet do.
-        about = ObjectReference(kind=NODE, name=self._node_name, uid=self._node_name)
-        for part in damaged:
+    def _works(self) -> Iterator[tuple[Coroutine[Any, Any, None], str]]:
+        """Yield what runs as long as the agent does, with names."""
+        for part in self._parts.values():
+            yield from part.works()
+        yield from self._facts.works()
+        yield self._recorder.run(), "agent events"
+        if any(part.fronts.dra and part.fronts.device_plugin for part in self._parts.values()):
+            yield self._watch.run(), "allocations"
+
+    def _tell_damage(self) -> None:
+        """Record an event about the node for each checkpoint that was damaged."""
+        for part in self._parts.values():
+            if not part.plugin.damaged:
+                continue
             where, count = ", ".join(map(str, part.plugin.damaged)), len(part.plugin.prepared())
             text = f"The checkpoint of driver {part.driver.name} was damaged and is now {where}; its {count} prepared "
-            text += "claims were read from the CDI files"
-            recorder.record(about, "Warning", "CheckpointDamaged", text)
-        yield recorder.run()
+            self._warn("CheckpointDamaged", f"{text}claims were read from the CDI files")
+
+    def _tell_foreign(self, use: DeviceUse) -> None:
+        """Say that a device plugin that is not ours has given a device away that we offer too."""
+        pod = f"pod {use.pod}" if use.pod is not None else "a pod"
+        log_event(_log, logging.WARNING, "Device in use by another plugin", device=use.device, resource=use.resource)
+        self._warn(
+            "DeviceInUseByOtherPlugin",
+            f"Device {use.device} is used by {pod} through {use.resource}, which another device plugin gave away; it "
+            "is tainted until it is given back",
+        )
+
+    def _warn(self, reason: str, text: str) -> None:
+        # Events about nodes have the name in place of the uid, as those of the kubelet do.
+        self._recorder.record(
+            ObjectReference(kind=NODE, name=self._node_name, uid=self._node_name), "Warning", reason, text
+        )
+
+    def _take_allocated(self) -> None:
+        for part in self._parts.values():
+            part.take_allocated()
 
     async def wait_published(self) -> None:
         """Return once the API server shows the devices of every driver."""
         for part in self._parts.values():
-            await part.publisher.wait_published()
+            if part.fronts.dra:
+                await part.publisher.wait_published()
 
     async def wait_registered(self, timeout_s: float) -> bool:
         """Wait until the kubelet has answered to the registration of every driver; tell whether it took them all."""
-        waits = [part.plugin.registration.wait(timeout_s) for part in self._parts.values()]
+        waits = [part.plugin.registration.wait(timeout_s) for part in self._parts.values() if part.plugin.is_serving]
         return all(await asyncio.gather(*waits))
 
     def states(self) -> tuple[DriverState, ...]:

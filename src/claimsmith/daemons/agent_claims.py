@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from claimsmith.api.kinds import RESOURCE_CLAIM
 from claimsmith.api.resource import parse_resource_claim
 from claimsmith.errors import ClaimsmithError
-from claimsmith.kube.client import KubeClient
+from claimsmith.kube.client import KubeClient, KubeObject
+from claimsmith.kube.reflector import Reflector
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.node.claimstatus import ClaimStatus
 from claimsmith.publish.claimstatus import apply_device_status
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["ApiClaims", "ApiStatuses", "find_devices"]
+__all__ = ["AllocationWatch", "ApiClaims", "ApiStatuses", "find_devices", "is_elsewhere"]
 
 _log = get_logger("agent")
 
@@ -64,6 +66,49 @@ class ApiStatuses:
             ApiError: It can't be written now.
         """
         await apply_device_status(self._client, self._driver, status.claim, status.devices)
+
+
+class AllocationWatch:
+    """Follows which devices of a node claims have, prepared or not; only what concerns the node is kept.
+
+    Args:
+        client: The API server.
+        node_name: Name of the node.
+        on_change: Called when the devices of the node that claims have are others than before.
+    """
+
+    def __init__(self, client: KubeClient, node_name: str, *, on_change: Callable[[], None]) -> None:
+        self._node_name, self._on_change = node_name, on_change
+        self._reflector = Reflector(client, RESOURCE_CLAIM, self._decode)
+        self._reflector.subscribe(self._take)
+
+    async def run(self) -> None:
+        """Follow the claims until cancelled."""
+        await self._reflector.run()
+
+    def allocated(self, driver: str) -> frozenset[DeviceId]:
+        """Return the devices of a driver that claims have, as far as they may be on the node."""
+        return frozenset(device for held in self._reflector for device in held if device.driver == driver)
+
+    def _decode(self, obj: KubeObject) -> frozenset[DeviceId]:
+        claim = parse_resource_claim(obj)
+        return frozenset() if is_elsewhere(claim, self._node_name) else find_devices(claim)
+
+    def _take(self, before: frozenset[DeviceId] | None, after: frozenset[DeviceId] | None) -> None:
+        if (before or frozenset()) != (after or frozenset()):
+            self._on_change()
+
+
+def is_elsewhere(claim: ResourceClaim, node_name: str) -> bool:
+    """Tell whether a claim's allocation names one node, and another one than this."""
+    selector = claim.allocation.node_selector if claim.allocation is not None else None
+    named = {
+        requirement.values
+        for term in (selector.terms if selector is not None else ())
+        for requirement in term.match_fields
+        if requirement.key == "metadata.name" and requirement.operator == "In"
+    }
+    return len(named) == 1 and node_name not in next(iter(named))
 
 
 def find_devices(claim: ResourceClaim) -> frozenset[DeviceId]:

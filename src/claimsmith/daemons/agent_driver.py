@@ -1,4 +1,4 @@
-"""One driver of an agent: discovers again and again, turns health into taints, and tells the publisher."""
+"""One driver of an agent: discovers again and again, turns health into taints, and tells all who offer the devices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +14,7 @@ from claimsmith.daemons.agent_names import LabelledDriver
 from claimsmith.daemons.agent_watch import DriverWatches
 from claimsmith.errors import ClaimsmithError, DriverError
 from claimsmith.kube.backoff import Backoff
+from claimsmith.model.device import DeviceTaint
 from claimsmith.model.inventory import DeviceHealth, Inventory
 from claimsmith.model.names import DeviceId
 from claimsmith.publish.content import DeviceNotes
@@ -21,7 +22,7 @@ from claimsmith.publish.health import HealthPolicy, HealthTaints
 from claimsmith.publish.publisher import SlicePublisher
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["DriverLoop", "FindHeld", "LoopOptions"]
+__all__ = ["DriverLoop", "FindHeld", "Found", "LoopOptions", "Taints"]
 
 _SLOW_S: Final = 30.0
 _GATHER_S: Final = 0.05
@@ -29,7 +30,24 @@ _GATHER_S: Final = 0.05
 FindHeld = Callable[[frozenset[DeviceId]], Awaitable[frozenset[DeviceId]]]
 """Gets devices that are published but listed no longer; gives those of them that claims hold."""
 
+Taints = Mapping[DeviceId, tuple[DeviceTaint, ...]]
+"""Taints by device."""
+
 _log = get_logger("agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What is known of a driver's devices at one moment: what every way of offering them is made from.
+
+    Args:
+        taints: Taints for health.
+        health: What the driver said last of devices, by device.
+    """
+
+    inventory: Inventory
+    taints: Taints
+    health: Mapping[DeviceId, DeviceHealth]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,31 +66,37 @@ class LoopOptions:
 
 
 class DriverLoop:
-    """Keeps a publisher told of a driver's devices and their health.
+    """Keeps all who offer a driver's devices told of them and of their health.
 
     Args:
         driver: The driver.
         node: Name of the node.
-        publisher: Who publishes.
+        publisher: Who publishes slices; None when nobody does.
         find_held: Tells which devices claims hold.
         tell_kubelet: Gets what the driver says of the health of devices.
         options: How often things are looked at.
+        find_uses: Gives the taints of devices that claims must not get since somebody else has them.
+        on_found: Gets what is known of the devices, whenever that is looked at again.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is somebody to be asked or told
         self,
         driver: LabelledDriver,
         *,
         node: str,
-        publisher: SlicePublisher,
+        publisher: SlicePublisher | None,
         find_held: FindHeld,
         tell_kubelet: Callable[..., None],
         options: LoopOptions,
+        find_uses: Callable[[], Taints] = dict,
+        on_found: Callable[[Found], None] = lambda _: None,
     ) -> None:
         self.last_error: ClaimsmithError | None = None
         """Why the devices can't be listed now; None when they can."""
         self._driver, self._node, self._publisher = driver, node, publisher
         self._find_held, self._tell_kubelet, self._options = find_held, tell_kubelet, options
+        self._find_uses, self._on_found = find_uses, on_found
+        self._health: dict[DeviceId, DeviceHealth] = {}
         self._taints = HealthTaints(driver.name, node, options.health)
         self._tainted: frozenset[DeviceId] = frozenset()
         self._inventory: Inventory | None = None
@@ -102,20 +126,28 @@ class DriverLoop:
             await self._discover()
         if self._inventory is None:
             return self._backoff.next_s()
-        await self._publisher.wait_synced()
         now_s = time.monotonic()
-        held = await self._find_held(self._missing(self._inventory))
-        notes = DeviceNotes(taints=self._taints.taints(now_s), held=held)
-        for device in sorted(self._tainted - notes.taints.keys()):
+        taints = self._taints.taints(now_s)
+        for device in sorted(self._tainted - taints.keys()):
             log_event(_log, logging.INFO, "Device usable again", device=device)
-        self._tainted = frozenset(notes.taints)
-        self._publisher.publish(self._inventory, notes=notes)
+        self._tainted = frozenset(taints)
+        self._on_found(Found(inventory=self._inventory, taints=taints, health=dict(self._health)))
+        held = await self._publish(self._inventory, taints)
         ends = [self._due_s if self.last_error is None else now_s + self._backoff.next_s()]
         if (next_s := self._taints.find_next_s(now_s)) is not None:
             ends.append(next_s)
         if held:
             ends.append(now_s + self._options.recheck_held_s)
         return max(0.0, min(ends) - now_s)
+
+    async def _publish(self, inventory: Inventory, taints: Taints) -> frozenset[DeviceId]:
+        """Publish the devices; return those that stay only since claims hold them."""
+        if self._publisher is None:
+            return frozenset()
+        await self._publisher.wait_synced()
+        held = await self._find_held(self._missing(self._publisher, inventory))
+        self._publisher.publish(inventory, notes=DeviceNotes(taints=_join(taints, self._find_uses()), held=held))
+        return held
 
     def _is_due(self) -> bool:
         return self.last_error is not None or time.monotonic() >= self._due_s
@@ -153,7 +185,11 @@ class DriverLoop:
             raise DriverError(f"driver {self._driver.name}: discover gave a {kind}, allowed an Inventory; correct it")
         return found
 
-    def _missing(self, inventory: Inventory) -> frozenset[DeviceId]:
+    def look_again(self) -> None:
+        """Tell all again, since somebody who is asked would answer otherwise. In the event loop only."""
+        self._wake.set()
+
+    def _missing(self, publisher: SlicePublisher, inventory: Inventory) -> frozenset[DeviceId]:
         """Return the devices that are published, but that the driver lists no longer."""
         driver = self._driver.name
         listed = {
@@ -162,7 +198,7 @@ class DriverLoop:
             for device in pool.devices
         }
         published = (
-            DeviceId(driver, item.pool, device.name) for item in self._publisher.published() for device in item.devices
+            DeviceId(driver, item.pool, device.name) for item in publisher.published() for device in item.devices
         )
         return frozenset(published) - listed
 
@@ -173,6 +209,7 @@ class DriverLoop:
         before = self._taints.taints(now_s)
         for health in published:
             self._taints.note(health, now_s)
+            self._health[DeviceId(self._driver.name, health.pool or self._node, health.device)] = health
         after = self._taints.taints(now_s)
         for device in sorted(after.keys() - before.keys()):
             log_event(_log, logging.WARNING, "Device unhealthy", device=device, cause=after[device][0].value)
@@ -181,3 +218,8 @@ class DriverLoop:
     def _on_change(self) -> None:
         self._must_discover = True
         self._wake.set()
+
+
+def _join(one: Taints, other: Taints) -> Taints:
+    """Return all taints of both."""
+    return {device: (*one.get(device, ()), *other.get(device, ())) for device in {**one, **other}}

@@ -54,7 +54,8 @@ class AgentOptions:
         device_metadata: Whether programs in containers get a file about each device, also where the driver gives none.
         fronts: In which ways the devices of a driver are offered, by the driver's name; others by claims alone.
         labels: Which labels the node gets of drivers that tell theirs.
-        look_s: Seconds between two looks at what the kubelet has given to containers.
+        keeps_capacity: Whether amounts of extended resources that people give to the node are kept, whoever rewrites
+            its status; those of drivers always are.
     """
 
     loop: LoopOptions = field(default_factory=LoopOptions)
@@ -65,4 +66,4 @@ class AgentOptions:
     device_metadata: bool = False
     fronts: Mapping[str, FrontEnds] = field(default_factory=dict)
     labels: LabelOptions = field(default_factory=LabelOptions)
-    look_s: float = 10.0
+    keeps_capacity: bool = False

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from claimsmith.daemons.agent_claims import ApiClaims, ApiStatuses
-from claimsmith.daemons.agent_driver import DriverLoop
+from claimsmith.daemons.agent_driver import DriverLoop, Found
+from claimsmith.daemons.agent_fronts import (
+    Sides,
+    find_new_foreign,
+    plan_holders,
+    plan_sides,
+    plan_use_taints,
+    withdraw_slices,
+)
 from claimsmith.daemons.agent_names import LabelledDriver
-from claimsmith.daemons.agent_options import AgentOptions
+from claimsmith.daemons.agent_options import AgentOptions, FrontEnds
 from claimsmith.errors import ApiError
+from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.names import DeviceId
+from claimsmith.node.deviceplugin_rules import DevicePluginOptions
+from claimsmith.node.deviceplugins import DevicePlugins, DeviceUse, PluginHost, ResourceState
 from claimsmith.node.holding import Holding
 from claimsmith.node.metadata import MetadataPolicy
 from claimsmith.node.plugin import NodePlugin, PluginOptions
+from claimsmith.node.podresources import ForeignRule
 from claimsmith.publish.publisher import SlicePublisher
+from claimsmith.publish.reports import ReportPublisher, plan_report
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
 __all__ = ["DriverPart", "DriverState", "NodeContext"]
 
+_LOOK_S: Final = 10.0
+"""Seconds between two looks at what foreign plugins have given away."""
 _log = get_logger("agent")
 
 
@@ -36,6 +52,7 @@ class DriverState:
         devices: Number of devices that the API server shows.
         prepared: Number of claims that are prepared.
         adjusted: One sentence for each part of a device that is published in another form, or not at all.
+        resources: How the extended resources fare that a device plugin offers.
     """
 
     driver: str
@@ -43,6 +60,7 @@ class DriverState:
     devices: int
     prepared: int
     adjusted: tuple[str, ...] = ()
+    resources: tuple[ResourceState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +71,9 @@ class NodeContext:
         claims: Reads claims.
         boot_id: Which boot of the machine this is.
         meter: Takes the numbers of all of them.
+        allocated: Gives the devices of a driver on this node that claims have in the API server, as far as that is
+            followed.
+        tell_foreign: Gets each device that a foreign plugin has newly given away.
     """
 
     node_name: str
@@ -61,25 +82,56 @@ class NodeContext:
     claims: ApiClaims
     boot_id: str
     meter: Meter
+    allocated: Callable[[str], frozenset[DeviceId]]
+    tell_foreign: Callable[[DeviceUse], None]
 
 
 class DriverPart:
-    """One driver with all that belongs to it.
+    """One driver with all that belongs to it. What it finds goes one way: to slices, device plugins and reports.
 
     Args:
         driver: The driver.
         context: What it shares with the others of the node.
         options: How the agent works.
+        on_found: Gets what is known of the devices, for what concerns the whole node.
 
     Raises:
         ConfigError: A socket's path is too long.
     """
 
-    def __init__(self, driver: Driver, context: NodeContext, options: AgentOptions) -> None:
-        self.driver, self._claims = LabelledDriver(driver), context.claims
+    def __init__(
+        self, driver: Driver, context: NodeContext, options: AgentOptions, *, on_found: Callable[[str, Found], None]
+    ) -> None:
+        self.driver, self._context = LabelledDriver(driver), context
+        self.fronts = options.fronts.get(driver.name) or FrontEnds()
+        """In which ways the devices are offered."""
         self.publisher = SlicePublisher(context.client, driver=driver.name, node=context.node_name)
-        self.plugin = NodePlugin(
+        self.plugin = self._make_plugin(options)
+        self.devices: DevicePlugins | None = None
+        """The device plugins; None when there are none."""
+        self._tell_node, self._instance_uid = on_found, options.instance_uid
+        self._found: Found | None = None
+        self._uses: Mapping[DeviceId, DeviceUse] = {}
+        self._sides = Sides(publishes=self.fronts.dra, serves_claims=False, serves_containers=False)
+        self.reporter: ReportPublisher | None = None
+        """Who writes the DeviceReport; None when nobody does."""
+        if self.fronts.report is not None:
+            self.reporter = ReportPublisher(context.client, node=context.node_name, pace=self.fronts.report)
+        self.loop = DriverLoop(
             self.driver,
+            node=context.node_name,
+            publisher=self.publisher if self.fronts.dra else None,
+            find_held=self._find_held,
+            tell_kubelet=self.plugin.report_health,
+            options=self.fronts.loop or options.loop,
+            find_uses=lambda: plan_use_taints(self._uses),
+            on_found=self._take,
+        )
+
+    def _make_plugin(self, options: AgentOptions) -> NodePlugin:
+        driver, context = self.driver, self._context
+        return NodePlugin(
+            driver,
             paths=context.paths,
             node_name=context.node_name,
             claims=context.claims,
@@ -89,40 +141,123 @@ class DriverPart:
                 meter=context.meter,
                 holding=Holding(options.hold),
                 sweep=options.sweep,
-                serves_health=type(driver).watch_health is not Driver.watch_health,
+                serves_health=type(driver.inner).watch_health is not Driver.watch_health,
                 metadata=MetadataPolicy(for_all=options.device_metadata, attributes=self.publisher.find_attributes),
                 statuses=ApiStatuses(context.client, driver.name),
+                only_if_held=not self.fronts.dra,
             ),
         )
-        self.loop = DriverLoop(
-            self.driver,
-            node=context.node_name,
-            publisher=self.publisher,
-            find_held=self._find_held,
-            tell_kubelet=self.plugin.report_health,
-            options=options.loop,
-        )
 
-    def works(self) -> tuple[tuple[Coroutine[Any, Any, None], str], ...]:
-        """Return what runs as long as the agent does, with names."""
-        return (
-            (self.publisher.run(), f"publish {self.driver.name}"),
-            (self.plugin.sweeper.run(trouble=lambda: self.publisher.last_error), f"leftovers {self.driver.name}"),
-            (self.loop.run(), f"driver {self.driver.name}"),
-        )
+    async def enter(self, stack: AsyncExitStack) -> None:
+        """Serve the kubelet until the stack closes; the ledger tells what has to be served.
+
+        Raises:
+            ConfigError: A folder or a socket can't be used.
+        """
+        await stack.enter_async_context(self.plugin)
+        ledger = self.plugin.ledger
+        self._sides = plan_sides(self.fronts, ledger.claims(), ledger.grants())
+        if self._sides.serves_containers:
+            host = PluginHost(
+                driver=self.driver,
+                node_name=self._context.node_name,
+                paths=self._context.paths,
+                boot_id=self._context.boot_id,
+                ledger=ledger,
+                executor=self.plugin.executor,
+                meter=self._context.meter,
+                instance_uid=self._instance_uid,
+            )
+            self.devices = DevicePlugins(
+                host,
+                self.fronts.device_plugin or DevicePluginOptions(reconcile_s=_LOOK_S),
+                foreign=self.fronts.foreign or ForeignRule(resources=()),
+                on_freed=self.plugin.holding.wake,
+                on_change=self._note_uses,
+            )
+            await stack.enter_async_context(self.devices)
+
+    def works(self) -> Iterator[tuple[Coroutine[Any, Any, None], str]]:
+        """Yield what runs as long as the agent does, with names."""
+        name = self.driver.name
+        if self._sides.publishes:
+            yield self.publisher.run(), f"publish {name}"
+        else:
+            yield self._withdraw(), f"withdraw {name}"
+        if self._sides.serves_claims:
+            yield self.plugin.sweeper.run(trouble=lambda: self.publisher.last_error), f"leftovers {name}"
+        if self.reporter is not None:
+            yield self.reporter.run(), f"report {name}"
+        yield self.loop.run(), f"driver {name}"
 
     def state(self) -> DriverState:
         """Return how the driver fares."""
         adjusted = [problem for problem in self.publisher.problems if problem.published]
         absent = [problem for problem in self.publisher.problems if not problem.published]
-        troubles = (self.loop.last_error, self.publisher.last_error, *absent)
+        report_error = self.reporter.last_error if self.reporter is not None else None
+        troubles = (self.loop.last_error, self.publisher.last_error, report_error, *absent)
+        resources = self.devices.states() if self.devices is not None else ()
         return DriverState(
             driver=self.driver.name,
-            errors=tuple(str(trouble) for trouble in troubles if trouble is not None),
+            errors=(
+                *(str(trouble) for trouble in troubles if trouble is not None),
+                *(f"resource {item.resource}: {item.error}" for item in resources if item.error),
+            ),
             devices=sum(len(item.devices) for item in self.publisher.published()),
             prepared=len(self.plugin.prepared()),
             adjusted=tuple(map(str, adjusted)),
+            resources=resources,
         )
+
+    def take_allocated(self) -> None:
+        """Tell all again, since claims of the API server have changed which devices are allocated."""
+        if self._found is not None:
+            self._take(self._found)
+
+    def _take(self, found: Found) -> None:
+        """Hand on what is known of the devices."""
+        self._found = found
+        if self.devices is not None:
+            self.devices.update(
+                found.inventory, taints=found.taints, allocated=self._context.allocated(self.driver.name)
+            )
+        self._tell_node(self.driver.name, found)
+        self._report()
+
+    def _note_uses(self) -> None:
+        """Taint what containers of device plugins have, and say so when the plugin is not ours."""
+        assert self.devices is not None
+        before, self._uses = self._uses, self.devices.in_use()
+        for use in find_new_foreign(before, self._uses):
+            self._context.tell_foreign(use)
+        self.loop.look_again()
+
+    def _report(self) -> None:
+        if self.reporter is None or self._found is None:
+            return
+        report = plan_report(
+            self.driver.name,
+            self._context.node_name,
+            self._found.inventory,
+            health=self._found.health,
+            taints=self._found.taints,
+            holders=plan_holders(self.plugin.prepared(), self._uses),
+        )
+        self.reporter.report(report)
+
+    async def _withdraw(self) -> None:
+        """Delete slices of before, since the devices are not offered by claims any more."""
+        backoff = Backoff()
+        while True:
+            try:
+                count = await withdraw_slices(self._context.client, self.driver.name, self._context.node_name)
+            except ApiError as error:
+                log_event(_log, logging.WARNING, "Slices of before stay", driver=self.driver.name, reason=error)
+                await backoff.wait()
+                continue
+            if count:
+                log_event(_log, logging.INFO, "Slices withdrawn", driver=self.driver.name, deleted=count)
+            return
 
     async def _find_held(self, devices: frozenset[DeviceId]) -> frozenset[DeviceId]:
         """Return which devices claims hold: what is prepared here, and what the API server says is allocated."""
@@ -130,7 +265,7 @@ class DriverPart:
             return devices
         prepared = {device.id for claim in self.plugin.prepared() for device in claim.devices}
         try:
-            return (devices & prepared) | await self._claims.find_held(devices)
+            return (devices & prepared) | await self._context.claims.find_held(devices)
         except ApiError as error:
             log_event(
                 _log, logging.WARNING, "Claims can't be listed, so that vanished devices stay published", reason=error

@@ -64,6 +64,8 @@ class PluginOptions:
         in_use: Tells which claims the kubelet's pods use, so that none of those is released.
         metadata: Which devices get a file for programs in their containers.
         statuses: Writes what the driver says of devices into their claims; nobody does when not given.
+        only_if_held: Whether to serve only if claims are prepared already: the devices are offered in another way now,
+            but what was prepared must still be given back.
     """
 
     instance_uid: str = ""
@@ -74,6 +76,7 @@ class PluginOptions:
     in_use: ClaimsInUse | None = None
     metadata: MetadataPolicy | None = None
     statuses: ClaimStatusWriter | None = None
+    only_if_held: bool = False
 
 
 class NodePlugin:
@@ -135,6 +138,11 @@ class NodePlugin:
         )
         """Releases claims that are over; whoever runs the plugin runs it."""
         self._health = HealthService(node_name)
+        self._only_if_held = chosen.only_if_held
+        self.is_serving = False
+        """Whether the kubelet's calls are answered."""
+        self.unanswered: tuple[ClaimKey, ...] = ()
+        """Claims whose preparation a stopped process had begun."""
         self._make_servers(chosen)
         self._stack = AsyncExitStack()
 
@@ -160,14 +168,17 @@ class NodePlugin:
             for folder in (self._folder, self._paths.plugins_registry, self._paths.cdi):
                 make_folder(folder)
             await asyncio.get_running_loop().run_in_executor(self._executor, self._preparation.open)
-            for server in (self._service, self._registrar):
+            self.unanswered = tuple(entry.claim for entry in self.prepared() if not entry.finished)
+            self.is_serving = not self._only_if_held or bool(self.prepared())
+            for server in (self._service, self._registrar) if self.is_serving else ():
                 await server.start()
                 stack.push_async_callback(server.stop)
             if self._reports is not None:
                 reporting = asyncio.create_task(self._reports.run(self._known()), name=f"status {self._driver.name}")
                 stack.callback(reporting.cancel)
             self._stack = stack.pop_all()
-        log_event(_log, logging.INFO, "Plugin serves", driver=self._driver.name, socket=self._registrar.path)
+        if self.is_serving:
+            log_event(_log, logging.INFO, "Plugin serves", driver=self._driver.name, socket=self._registrar.path)
         return self
 
     async def __aexit__(

@@ -65,6 +65,12 @@ class CapacityKeeper:
         self._nodes: Reflector[KubeObject] = Reflector(client, NODE, lambda obj: obj, selection=selection)
         self._nodes.subscribe(self._look)
 
+    def keep(self, change: CapacityChange) -> None:
+        """Set this from now on, besides what the node's annotations say. In the event loop only."""
+        if change != self._change:
+            self._change = change
+            self._wake.set()
+
     async def wait_kept(self) -> None:
         """Return once the node has shown the amounts for the first time."""
         await self._kept.wait()
