@@ -68,7 +68,7 @@ class Registration:
             type=plugin_type, name=name, endpoint=str(endpoint), supported_versions=services
         )
         self._name = name
-        self._answered = asyncio.Event()
+        self._answered, self._accepted = asyncio.Event(), asyncio.Event()
         self.registered = False
         """Whether the kubelet has accepted the plugin."""
         self.error = ""
@@ -87,12 +87,17 @@ class Registration:
             return False
         return self.registered
 
+    async def wait_accepted(self) -> None:
+        """Return once the kubelet has accepted the plugin for the first time."""
+        await self._accepted.wait()
+
     async def _get_info(self, request: messages.InfoRequest) -> messages.PluginInfo:
         return self._info
 
     async def _notify(self, status: messages.RegistrationStatus) -> messages.RegistrationStatusResponse:
         self.registered, self.error = status.plugin_registered, status.error
         if status.plugin_registered:
+            self._accepted.set()
             log_event(_log, logging.INFO, "The kubelet has registered the plugin", plugin=self._name)
         else:
             log_event(_log, logging.ERROR, "The kubelet refused the plugin", plugin=self._name, reason=status.error)
