@@ -62,7 +62,7 @@ def judge_answer(question: Json, answer: Json) -> Judgement:
 
 
 def _judge_problem(question: Json, answer: Json) -> Judgement:
-    problem = parse_problem({key: value for key, value in question.items() if key != "timeoutMs"})
+    problem = parse_problem(question)
     differences: list[str] = []
     deviations: list[str] = []
     verdicts = set()

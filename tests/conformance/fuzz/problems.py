@@ -33,8 +33,8 @@ STEPS_MAX: Final = 16
 STUBBORN: Final = 4
 """Times after which a problem that does not flip is changed in one more place at once."""
 CLAIMS_MAX: Final = 4
-SEARCH_MAX: Final = 50_000
-"""Steps of upstream's search beyond which a problem counts as hard."""
+SEARCH_STEPS_MAX: Final = 10_000
+"""Steps of upstream's search on one node beyond which a problem counts as hard."""
 
 
 def draw_problem(chance: Chance, name: str) -> tuple[Json, Themes]:
@@ -93,8 +93,8 @@ def draw_near_border(seed: str, ask: Ask) -> Json:
         changed = _copy(problem)
         for _ in range(1 + step // STUBBORN):
             chance.pick(changes)(changed, chance, themes)
-        found = _find_verdict(ask(changed))
-        if found in ("timeout", "hard"):
+        found = _find_verdict(ask(_bound(changed)))
+        if found == "timeout":
             return problem
         if found not in (verdict, "error"):
             return changed if chance.happens(0.6) == (found == "feasible") else problem
@@ -109,9 +109,14 @@ def _draw_solvable(chance: Chance, seed: str, ask: Ask) -> tuple[Json, Themes, s
     """Return a problem with upstream's verdict; most that upstream can hardly finish are drawn anew."""
     while True:
         problem, themes = draw_problem(chance, seed)
-        verdict = _find_verdict(ask(problem))
-        if verdict not in ("timeout", "hard") or chance.happens(0.1):
+        verdict = _find_verdict(ask(_bound(problem)))
+        if verdict != "timeout" or chance.happens(0.05):
             return problem, themes, verdict
+
+
+def _bound(problem: Json) -> Json:
+    """Return the problem with a limit for upstream's search."""
+    return {**problem, "stepsMax": SEARCH_STEPS_MAX}
 
 
 def _copy(value: Json) -> Json:
@@ -123,8 +128,6 @@ def _copy(value: Json) -> Json:
 def _find_verdict(answer: Json) -> str:
     """Return what upstream says in all, the gravest first."""
     found = {result["verdict"] for result in answer["results"]}
-    if any(result["steps"] > SEARCH_MAX for result in answer["results"]):
-        return "hard"
     return next(verdict for verdict in ("timeout", "error", "feasible", "infeasible") if verdict in found)
 
 

@@ -22,8 +22,6 @@ __all__ = ["find_odd_keys", "find_stops", "without_stops"]
 
 Json = dict[str, Any]
 
-TIMEOUT_MS: Final = 10_000
-"""How long upstream's scheduler lets a search on one node run."""
 _KEYS: Final = frozenset({"bool", "int", "uint", "string"})
 _PARTICULAR: Final = re.compile(r"0x[0-9a-f]+|\d+")
 
@@ -38,16 +36,18 @@ def find_stops(answer: Json) -> tuple[str, ...]:
 
 
 def without_stops(question: Json) -> Json | None:
-    """Return the question without what is known to stop upstream, and with more time; None when that is no help."""
+    """Return the question without what is known to stop upstream; None when nothing of that is in it.
+
+    A problem is asked without the limit of steps of the first time, so that upstream gets the time that it has in its
+    scheduler.
+    """
     if "expression" in question:
         text = _rename_odd_keys(question["expression"])
         return None if text == question["expression"] else {**question, "expression": text}
     changed: Json = json.loads(json.dumps(question))
     for policy in _list_policies(changed):
         _make_positive(policy)
-    if changed == question and "timeoutMs" in question:
-        return None
-    return {**changed, "timeoutMs": TIMEOUT_MS}
+    return changed
 
 
 def find_odd_keys(text: str) -> list[tuple[int, int]]:

@@ -22,8 +22,8 @@ import (
 // cachedPrograms is large, so that no time is lost with compiling; upstream's scheduler keeps 10.
 const cachedPrograms = 5000
 
-// defaultTimeout bounds the search on one node.
-const defaultTimeout = 2 * time.Second
+// defaultTimeout bounds the search on one node, as upstream's scheduler does.
+const defaultTimeout = 10 * time.Second
 
 type problem struct {
 	Name            string                         `json:"name"`
@@ -35,7 +35,9 @@ type problem struct {
 	TaintRules      []*resourceapi.DeviceTaintRule `json:"taintRules"`
 	AllocatedClaims []*resourceapi.ResourceClaim   `json:"allocatedClaims"`
 	Claims          []*resourceapi.ResourceClaim   `json:"claims"`
-	TimeoutMs       int64                          `json:"timeoutMs"`
+	// Bounds of the search on one node, in milliseconds and in steps; steps end it at the same place every time.
+	TimeoutMs int64 `json:"timeoutMs"`
+	StepsMax  int64 `json:"stepsMax"`
 }
 
 type solution struct {
@@ -82,16 +84,19 @@ func allocate(p *problem) (*solution, error) {
 	}
 	found := &solution{Impl: implementation(allocator)}
 	for _, node := range nodes {
-		found.Results = append(found.Results, allocateOnNode(ctx, allocator, node, p.Claims, timeout))
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		if p.StepsMax > 0 {
+			bounded = &stepsContext{Context: bounded, left: p.StepsMax}
+		}
+		found.Results = append(found.Results, allocateOnNode(bounded, allocator, node, p.Claims))
+		cancel()
 	}
 	return found, nil
 }
 
 func allocateOnNode(
-	ctx context.Context, allocator structured.Allocator, node *v1.Node, claims []*resourceapi.ResourceClaim, timeout time.Duration,
+	ctx context.Context, allocator structured.Allocator, node *v1.Node, claims []*resourceapi.ResourceClaim,
 ) nodeSolution {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	stepsBefore, start := steps(allocator), time.Now()
 	results, err := guarded(func() ([]resourceapi.AllocationResult, error) { return allocator.Allocate(ctx, node, claims) })
 	found := nodeSolution{
@@ -110,6 +115,20 @@ func allocateOnNode(
 		found.Allocation = results
 	}
 	return found
+}
+
+// stepsContext ends after as many looks at it: the allocator takes one in each step.
+type stepsContext struct {
+	context.Context
+	left int64
+}
+
+func (c *stepsContext) Err() error {
+	if c.left <= 0 {
+		return context.DeadlineExceeded
+	}
+	c.left--
+	return c.Context.Err()
 }
 
 // guarded turns a panic into an error, so that one bad problem ends nothing but itself.
