@@ -107,7 +107,7 @@ class DevicePlugins:
     Args:
         host: The driver and its node.
         options: Which devices are offered, and how. Without rules, only what foreign plugins gave away is looked for.
-        foreign: How devices are recognised that foreign plugins gave away.
+        foreign: How devices are recognised that foreign plugins gave away; None: nobody looks for them.
         on_freed: Called after a device was given back; wakes prepare calls that wait for it.
         on_change: Called when `in_use` gives another answer than before.
 
@@ -124,7 +124,7 @@ class DevicePlugins:
         on_freed: Callable[[], None] = lambda: None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._host, self._options, self._foreign_rule = host, options, foreign or ForeignRule()
+        self._host, self._options, self._foreign_rule = host, options, foreign
         self._on_freed, self._on_change = on_freed, on_change
         self._grants = Grants(
             driver=host.driver,
@@ -369,7 +369,7 @@ class DevicePlugins:
             for server in self._servers.values():
                 server.service.tell()
         self._pods = {(item.resource, item.ids): item.pod for item in found.view.listed or ()}
-        if self._inventory is not None and found.view.listed is not None:
+        if self._foreign_rule is not None and self._inventory is not None and found.view.listed is not None:
             self._foreign = find_foreign_holdings(
                 self._host.driver.name,
                 self._inventory,

@@ -153,7 +153,9 @@ class GrantKeeper:
             self._tell_once(grant.uid, "Devices of a container can't be prepared again", grant.resource, error)
 
     def _tell_trouble(self, view: KubeletView) -> None:
-        if view.trouble and view.trouble != self._trouble and self._rules:
+        if not self._grants.ledger.grants():
+            return
+        if view.trouble and view.trouble != self._trouble:
             log_event(
                 _log,
                 logging.WARNING,

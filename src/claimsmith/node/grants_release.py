@@ -19,8 +19,10 @@ ABSENCES: Final = 2
 """How many looks in a row must not find a grant before it is over."""
 BURST_S: Final = 60.0
 """Longest time in seconds in which the kubelet asks for all containers of one pod."""
-_NUDGE_S: Final = 60.0
-"""Seconds after which the kubelet is made to write its checkpoint again, while only that names a grant."""
+_NUDGE_MIN_S: Final = 1.0
+_NUDGE_MAX_S: Final = 60.0
+"""Shortest and longest pause in seconds before the kubelet is made to write its checkpoint once more, while only that
+names a grant."""
 
 
 @dataclass(slots=True)
@@ -32,12 +34,16 @@ class _Record:
         is_new: Whether it was made while this process ran.
         absences: How many looks in a row have not found it.
         was_listed: Whether the service has named it: then it is no init container's, whose devices others take over.
+        nudge_due_s: When to have the checkpoint written again if only that names it, in monotonic seconds.
+        nudge_pause_s: Pause in seconds before the next time.
     """
 
     since_s: float
     is_new: bool
     absences: int = 0
     was_listed: bool = False
+    nudge_due_s: float = 0.0
+    nudge_pause_s: float = _NUDGE_MIN_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +74,6 @@ class GrantWatch:
     grace_s: float
     _records: dict[Grant, _Record] = field(default_factory=dict)
     _pods: frozenset[PodRef] = frozenset()
-    _nudged_s: float | None = None
     _has_looked: bool = False
 
     def look(
@@ -138,18 +143,23 @@ class GrantWatch:
     def _must_nudge(
         self,
         view: KubeletView,
-        named: list[Grant],
+        named: Iterable[Grant],
         devices: Mapping[tuple[str, str], DeviceId],
         now_s: float,
     ) -> bool:
         """Tell whether the checkpoint may name a grant in vain: only it does, and pods have gone or time has passed."""
-        if not view.is_whole or all(_is_named(grant, view.listed or (), devices) for grant in named):
+        if not view.is_whole:
             return False
-        due = self._nudged_s is None or now_s - self._nudged_s >= _NUDGE_S
-        if not due and self._pods <= view.pods:
-            return False
-        self._nudged_s = now_s
-        return True
+        gone = not self._pods <= view.pods
+        due = False
+        for grant in named:
+            record = self._records[grant]
+            if _is_named(grant, view.listed or (), devices) or (record.nudge_due_s > now_s and not gone):
+                continue
+            due = True
+            record.nudge_due_s = now_s + record.nudge_pause_s
+            record.nudge_pause_s = _NUDGE_MIN_S if gone else min(_NUDGE_MAX_S, 2 * record.nudge_pause_s)
+        return due
 
 
 def _is_named(
