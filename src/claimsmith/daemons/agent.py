@@ -75,6 +75,7 @@ class Agent:
             if driver.name in self._parts:
                 raise ConfigError(f"agent: found two drivers named {driver.name}, allowed one; remove the second")
             self._parts[driver.name] = DriverPart(driver, context, chosen, on_found=self._facts.take)
+            self._parts[driver.name].publisher.subscribe_contests(lambda text: self._warn("SlicesContested", text))
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:

@@ -20,6 +20,7 @@ from claimsmith.daemons.agent_fronts import (
 )
 from claimsmith.daemons.agent_names import LabelledDriver
 from claimsmith.daemons.agent_options import AgentOptions, FrontEnds
+from claimsmith.daemons.agent_return import report_return
 from claimsmith.errors import ApiError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeClient
@@ -186,9 +187,16 @@ class DriverPart:
             yield self._withdraw(), f"withdraw {name}"
         if self._sides.serves_claims:
             yield self.plugin.sweeper.run(trouble=lambda: self.publisher.last_error), f"leftovers {name}"
+            yield self._tell_return(), f"return {name}"
         if self.reporter is not None:
             yield self.reporter.run(), f"report {name}"
         yield self.loop.run(), f"driver {name}"
+
+    async def _tell_return(self) -> None:
+        """Tell the cluster that claims are served again, once the kubelet can call."""
+        await self.plugin.registration.wait_accepted()
+        unanswered = tuple(map(str, self.plugin.unanswered))
+        await report_return(self._context.client, self.driver.name, node=self._context.node_name, unanswered=unanswered)
 
     def state(self) -> DriverState:
         """Return how the driver fares."""
