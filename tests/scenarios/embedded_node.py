@@ -122,7 +122,12 @@ class EmbeddedNode:
         return EmbeddedKubelet(NodeConfig(name=NODE), paths=self.paths, client=self.client, services=services)
 
     def plugin(
-        self, driver: Driver, *, instance_uid: str = "", statuses: ClaimStatusWriter | None = None
+        self,
+        driver: Driver,
+        *,
+        instance_uid: str = "",
+        statuses: ClaimStatusWriter | None = None,
+        serves_health: bool = False,
     ) -> NodePlugin:
         return NodePlugin(
             driver,
@@ -130,7 +135,12 @@ class EmbeddedNode:
             node_name=NODE,
             claims=ApiClaims(self.client),
             boot_id="boot",
-            options=PluginOptions(instance_uid=instance_uid, holding=Holding(HoldPolicy(hold_s=0)), statuses=statuses),
+            options=PluginOptions(
+                instance_uid=instance_uid,
+                holding=Holding(HoldPolicy(hold_s=0)),
+                statuses=statuses,
+                serves_health=serves_health,
+            ),
         )
 
     @contextlib.asynccontextmanager
