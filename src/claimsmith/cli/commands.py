@@ -14,6 +14,7 @@ from claimsmith.cli.demo import demo
 from claimsmith.cli.devices import devices
 from claimsmith.cli.exits import Exit, tell
 from claimsmith.cli.explain import explain
+from claimsmith.cli.node import node_app
 from claimsmith.cli.up import up
 
 __all__ = ["app", "run_command"]
@@ -72,6 +73,7 @@ app.command(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )(_agent)
+app.add_typer(node_app, name="node", short_help="Devices, labels, amounts and troubles of one node.")
 
 
 def _refuse_usage(error: typer.TyperException) -> Exit:

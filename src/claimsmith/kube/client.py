@@ -147,6 +147,17 @@ class KubeClient:
         """Close every connection."""
         await self._transport.close()
 
+    async def fetch(self, path: str) -> Answer:
+        """Return the answer to a GET of what is no object, such as `/version`, if it is a success.
+
+        Raises:
+            ApiError: The server refused, or could not be reached.
+        """
+        answer = await self._transport.send(Request(method="GET", target=path, timeout_s=self._timeout_s))
+        if not 200 <= answer.status < 300:
+            raise build_error(answer, f"GET {path}")
+        return answer
+
     async def get(self, kind: Kind, name: str, *, namespace: str = "") -> KubeObject:
         """Return one object."""
         return await self._call("GET", object_path(kind, name, namespace=namespace))

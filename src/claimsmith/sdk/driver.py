@@ -69,9 +69,11 @@ class Driver(ABC):
 
     Attributes:
         name: Name of the driver in the API, such as `gpu.example.com`: a DNS subdomain of at most 63 characters.
+        label_attributes: Attributes that node labels tell, for each model whose devices agree on them.
     """
 
     name: str = ""
+    label_attributes: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, context: DriverContext) -> tuple[Driver, ...]:
