@@ -25,6 +25,23 @@ def test_a_container_sees_its_gpu_by_name_and_uuid() -> None:
     assert len(prepared.common.mounts) == 1
 
 
+def test_a_container_that_names_one_request_sees_the_devices_of_that_request_alone() -> None:
+    driver = driver_of("gpus: [{model: T4, count: 3}]")
+    uids = {name: device.attributes["uuid"].value for name, device in devices_of(driver.discover()).items()}
+    big, small = (
+        (b.requested(name, request="big") for name in ("gpu-0", "gpu-1")),
+        b.requested("gpu-2", request="small"),
+    )
+
+    prepared = driver.prepare(b.prepare_request(*big, small))
+    lists = [item.edits.env["CLAIMSMITH_VISIBLE_DEVICES"] for item in prepared.devices]
+    both = f"{uids['gpu-0']},{uids['gpu-1']}"
+
+    assert lists == [both, both, uids["gpu-2"]]
+    assert prepared.devices[0].edits.env["CLAIMSMITH_VISIBLE_DEVICES_BIG"] == both
+    assert prepared.common.env == {}
+
+
 def test_a_share_tells_its_amounts() -> None:
     driver = driver_of("nics: [{bandwidth: 40G}]")
     share = replace(b.requested("nic-0", share="s1"), consumed_capacity={"bandwidth": parse_quantity("2G")})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,8 @@ POLL_S: Final = 0.5
 """How often settings files are looked at, in seconds."""
 LIBRARIES: Final = Mount(host_path="/usr/lib", container_path="/usr/local/claimsmith/lib")
 """Stands for the libraries that a real driver mounts."""
+VISIBLE: Final = "CLAIMSMITH_VISIBLE_DEVICES"
+"""Variable with the uuids of the devices that a container's request got."""
 _NULL_MAJOR, _NULL_MINOR = 1, 3
 
 
@@ -235,9 +238,12 @@ class SimulatedDriver(Driver):
             node = self._context.node_name
             known = {(item.pool or node, item.device.name): item for item in self._devices if self._is_plugged(item)}
         devices = tuple(self._prepare_one(device, known) for device in request.devices)
-        uuids = dict.fromkeys(known[device.id.pool, device.id.device].uuid for device in request.devices)
-        env = {"CLAIMSMITH_VISIBLE_DEVICES": ",".join(uuids)}
-        return PreparedDevices(devices=devices, common=ContainerEdits(env=env, mounts=(LIBRARIES,)))
+        visible = _list_visible(request.devices, known)
+        if len(visible) == 1:
+            env = {VISIBLE: next(iter(visible.values()))}
+            return PreparedDevices(devices=devices, common=ContainerEdits(env=env, mounts=(LIBRARIES,)))
+        named = tuple(_add_visible(prepared, visible[prepared.device.request]) for prepared in devices)
+        return PreparedDevices(devices=named, common=ContainerEdits(mounts=(LIBRARIES,)))
 
     def _prepare_one(self, device: RequestedDevice, known: Mapping[tuple[str, str], SimulatedDevice]) -> PreparedDevice:
         item = known.get((device.id.pool, device.id.device))
@@ -253,11 +259,34 @@ class SimulatedDriver(Driver):
         return PreparedDevice(device=device, edits=ContainerEdits(env=env, device_nodes=(_device_node(item),)))
 
 
+def _list_visible(
+    devices: Iterable[RequestedDevice], known: Mapping[tuple[str, str], SimulatedDevice]
+) -> dict[str, str]:
+    """Return the uuids of the devices for each request of a claim, with commas between them."""
+    uuids: dict[str, dict[str, None]] = {}
+    for device in devices:
+        uuids.setdefault(device.request, {})[known[device.id.pool, device.id.device].uuid] = None
+    return {request: ",".join(found) for request, found in uuids.items()}
+
+
+def _add_visible(prepared: PreparedDevice, uuids: str) -> PreparedDevice:
+    """Return a device that brings the list of its request, in a claim of several: a container may name just one.
+
+    A variable has one value in a container, the one of the device that is injected last; so each request has a
+    variable of its own besides.
+    """
+    env = {VISIBLE: uuids, f"{VISIBLE}_{_plain(prepared.device.request)}": uuids}
+    return replace(prepared, edits=replace(prepared.edits, env={**env, **prepared.edits.env}))
+
+
+def _plain(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name.upper())
+
+
 def _device_env(device: RequestedDevice, item: SimulatedDevice) -> dict[str, str]:
     """Return a variable for the device and one for each amount of a share, named after the device."""
     name = f"{item.pool}_{item.device.name}" if item.pool else item.device.name
-    plain = "".join(letter if letter.isalnum() else "_" for letter in name.upper())
-    prefix = f"CLAIMSMITH_{plain}"
+    prefix = f"CLAIMSMITH_{_plain(name)}"
     shares = {f"{prefix}_{name.upper()}": str(amount) for name, amount in device.consumed_capacity.items()}
     return {prefix: item.uuid, **shares}
 
