@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from claimsmith.daemons.agent import Agent, AgentOptions
-from claimsmith.daemons.agent_config import AgentConfig, create_configured
+from claimsmith.daemons.agent_config import AgentConfig, build_label_options, create_configured
 from claimsmith.errors import InputError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
@@ -63,7 +63,13 @@ async def run_agent(config: AgentConfig, *, client: KubeClient, place: AgentPlac
             node_name=place.node_name,
             client=client,
             paths=place.paths,
-            options=AgentOptions(instance_uid=place.instance_uid),
+            options=AgentOptions(
+                instance_uid=place.instance_uid,
+                device_metadata=config.content.device_metadata,
+                fronts={item.driver.name: item.fronts for item in chosen},
+                labels=build_label_options(config),
+                keeps_capacity=config.content.keep_node_capacity,
+            ),
         )
         async with agent:
             names = ",".join(item.driver.name for item in chosen) or "none"
