@@ -21,7 +21,7 @@ from typing import Final, Literal
 import msgspec
 
 from claimsmith.errors import FieldError
-from claimsmith.publish.labels_groups import DeviceGroup, LabelSource, group_devices
+from claimsmith.publish.labels_groups import DeviceGroup, LabelSource, count_kinds, group_devices
 from claimsmith.publish.labels_nvidia import iter_nvidia_labels
 from claimsmith.publish.labels_text import LABEL_MAX, as_label_value, fact_key, name_parts
 from claimsmith.sdk.strict import parse_strictly
@@ -83,11 +83,12 @@ def plan_labels(sources: Iterable[LabelSource], options: LabelOptions | None = N
         options: Which labels; None: the default.
     """
     chosen = options or LabelOptions()
-    groups = group_devices(sources, chosen.attributes)
+    known = tuple(sources)
+    groups, counts = group_devices(known, chosen.attributes), count_kinds(known)
     kinds: dict[str, list[DeviceGroup]] = defaultdict(list)
     for group in groups:
         kinds[group.kind].append(group)
-    found = {f"{chosen.prefix}/{key}": value for kind in kinds.values() for key, value in _iter_labels(kind)}
+    found = {f"{chosen.prefix}/{key}": value for kind in kinds.values() for key, value in _iter_labels(kind, counts)}
     if chosen.nvidia_names:
         found |= iter_nvidia_labels(groups)
     return dict(sorted(found.items()))
@@ -105,10 +106,10 @@ def render_feature_file(labels: Mapping[str, str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _iter_labels(groups: list[DeviceGroup]) -> Iterator[tuple[str, str]]:
+def _iter_labels(groups: list[DeviceGroup], counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield the labels of all groups of one kind, without prefix."""
     kind = groups[0].kind
-    yield f"{kind}.count", str(sum(group.count for group in groups))
+    yield f"{kind}.count", str(counts[kind])
     if all(group.memory_mib for group in groups):
         yield f"{kind}.memory-min-mib", str(min(group.memory_mib[0] for group in groups))
     if all(group.offered is not None for group in groups):

@@ -12,7 +12,7 @@ from claimsmith.model.device import Device
 from claimsmith.model.inventory import Inventory, Pool
 from claimsmith.publish.labels_text import as_label_value, fact_key
 
-__all__ = ["DeviceGroup", "LabelSource", "find_attribute", "group_devices"]
+__all__ = ["DeviceGroup", "LabelSource", "count_kinds", "find_attribute", "group_devices"]
 
 _MEBIBYTE: Final = 2**20
 _TYPE: Final = ("type",)
@@ -112,6 +112,20 @@ def group_devices(sources: Iterable[LabelSource], attributes: Iterable[str] = ()
         _build(kind, name, sorted(groups[kind, name], key=lambda member: member.order), wanted)
         for kind, name in sorted(groups)
     )
+
+
+def count_kinds(sources: Iterable[LabelSource]) -> Mapping[str, int]:
+    """Return how many devices of each kind there can be at one time, taking the smallest first.
+
+    This is less than the sum over models where partitions of different sizes exclude each other.
+    """
+    kinds: dict[str, list[_Member]] = defaultdict(list)
+    for member in _iter_members(sources):
+        kinds[member.key[0]].append(member)
+    return {
+        kind: _count(sorted(members, key=lambda member: (_memory_mib(member) or 0, member.order)))
+        for kind, members in kinds.items()
+    }
 
 
 def find_attribute(device: Device, driver: str, names: Iterable[str]) -> str:

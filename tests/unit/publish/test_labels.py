@@ -127,6 +127,7 @@ def test_partitions_that_exclude_each_other_are_counted_as_far_as_they_fit() -> 
     found = plan_labels([LabelSource(driver=DRIVER, inventory=inventory)])
 
     assert (found["claimsmith.dev/mig.1g.count"], found["claimsmith.dev/mig.2g.count"]) == ("4", "2")
+    assert found["claimsmith.dev/mig.count"] == "4"
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
