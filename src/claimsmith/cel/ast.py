@@ -15,7 +15,7 @@ from typing import Final
 from claimsmith.cel.values import Value
 
 MAX_DEPTH: Final = 250
-"""Deepest nesting of a tree, after macros are expanded. Source: maxRecursionDepth in parser.go of cel-go v0.29.2."""
+"""Deepest tree that a macro copies."""
 
 MAX_NODES: Final = 20_000
 """Most nodes of a tree; macros that copy their target could make more of a short text."""

@@ -5,11 +5,11 @@ Source: parser/gen/CEL.g4, parser/parser.go and parser/helper.go in cel-go v0.29
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from claimsmith.cel.ast import (
-    MAX_DEPTH,
     Call,
     Expr,
     Ident,
@@ -20,10 +20,10 @@ from claimsmith.cel.ast import (
     MapExpr,
     Select,
     StructExpr,
-    find_deeper_than,
 )
 from claimsmith.cel.lexer import Token, parse_bytes, parse_string, tokenize
 from claimsmith.cel.macros import MacroSite, expand_macro
+from claimsmith.cel.nesting import MAX_NESTING, OUTERMOST, OpenRules
 from claimsmith.cel.values import INT64_MAX, INT64_MIN, UINT64_MAX, Uint
 from claimsmith.errors import CelCompileError
 
@@ -59,21 +59,16 @@ def parse(text: str) -> Expr:
         raise CelCompileError(
             "a surrogate, which is half a character", text=text.encode(errors="replace").decode(), offset=0
         )
-    tree = _Parser(text=text, tokens=tokenize(text)).run()
-    deep = find_deeper_than(tree, MAX_DEPTH)
-    if deep is not None:
-        raise CelCompileError(
-            f"nested more than {MAX_DEPTH} levels deep", text=text, offset=deep.offset, hint="split the expression"
-        )
-    return tree
+    return _Parser(text=text, tokens=tokenize(text)).run()
 
 
 class _Operand(NamedTuple):
-    """A finished part and its span, parentheses included."""
+    """A finished part and its span, parentheses included; `depth` is how deeply cel-go finds parts in it."""
 
     expr: Expr
     start: int
     end: int
+    depth: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,11 +85,18 @@ class _Operator:
 
 @dataclass(slots=True, kw_only=True)
 class _Frame:
-    """What is open: brackets of some kind, with the operators and operands inside so far."""
+    """What is open: brackets of some kind, with the operators and operands inside so far.
+
+    Args:
+        around: Rules that are open around the brackets.
+        depth: That of the deepest of the finished items.
+    """
 
     kind: str
     opener: Token
     start: int
+    around: OpenRules = OUTERMOST
+    depth: int = 0
     operands: list[_Operand] = field(default_factory=list)
     operators: list[_Operator] = field(default_factory=list)
     items: list[Expr] = field(default_factory=list)
@@ -154,6 +156,10 @@ class _Parser:
         """Read the start of an operand; True when another one must follow first."""
         frame, token = self.stack[-1], self.take()
         kind = token.kind
+        if self.may_close_empty(frame, token):
+            return self.close(frame, token)
+        if self.open_rules(frame).is_too_deep:
+            raise self.too_deep(token.start)
         if kind in ("int", "uint", "float", "string") or kind in _KEY_WORDS_AS_VALUES:
             return self.push(self.literal(token, ""))
         if kind == "ident":
@@ -171,9 +177,26 @@ class _Parser:
         if kind == "?" and self.may_be_optional(frame):
             frame.pending = (frame.pending[0], True)
             return True
-        if self.may_close_empty(frame, token):
-            return self.close(frame, token)
         raise self.refusal(token, "a value")
+
+    @staticmethod
+    def open_rules(frame: _Frame) -> OpenRules:
+        """The rules that are open where the next value of a frame begins."""
+        waiting = (item.symbol for item in frame.operators if item.precedence != _UNARY_PRECEDENCE)
+        return frame.around.enter(waiting)
+
+    def too_deep(self, offset: int) -> CelCompileError:
+        """Return the error of an expression that is nested too deeply."""
+        return CelCompileError(
+            f"nested more than {MAX_NESTING} levels deep", text=self.text, offset=offset, hint="split the expression"
+        )
+
+    def nest(self, offset: int, parts: Iterable[int]) -> int:
+        """Return the depth of a part that adds a level to the deepest of its own parts."""
+        depth = max(parts, default=0) + 1
+        if depth > MAX_NESTING:
+            raise self.too_deep(offset)
+        return depth
 
     def read_unary(self, token: Token) -> bool:
         """Read a run of ! or of -; an even run is nothing, and a single - belongs to the number behind it."""
@@ -245,7 +268,9 @@ class _Parser:
 
     def open(self, kind: str, opener: Token, *, name: str = "", start: int | None = None) -> bool:
         """Open brackets."""
-        self.stack.append(_Frame(kind=kind, opener=opener, start=opener.start if start is None else start, name=name))
+        around = self.open_rules(self.stack[-1])
+        begin = opener.start if start is None else start
+        self.stack.append(_Frame(kind=kind, opener=opener, start=begin, name=name, around=around))
         if kind == "struct":
             self.read_field(self.stack[-1])
         return True
@@ -317,7 +342,7 @@ class _Parser:
             node = Select(
                 id=self.ids.next(), offset=dot.start, start=span[0], end=span[1], operand=target.expr, field=written
             )
-        return self.push(_Operand(node, *span))
+        return self.push(_Operand(node, *span, self.nest(dot.start, [target.depth])))
 
     def open_index(self, opener: Token) -> bool:
         """Open `target[index]` or `target[?index]`."""
@@ -393,7 +418,8 @@ class _Parser:
             frame.operators[-1].symbol = ":"
             return True
         if frame.kind == "map" and frame.key is None:
-            frame.key = self.finish_expression_in(frame, token).expr
+            key = self.finish_expression_in(frame, token)
+            frame.key, frame.depth = key.expr, max(frame.depth, key.depth)
             return True
         raise self.refusal(token, "an operator")
 
@@ -430,7 +456,8 @@ class _Parser:
         """Finish one element, entry, field or argument."""
         if frame.kind == "map" and frame.key is None:
             raise self.refusal(token, "':' and a value")
-        expr = self.finish_expression_in(frame, token).expr
+        item = self.finish_expression_in(frame, token)
+        expr, frame.depth = item.expr, max(frame.depth, item.depth)
         name, optional = frame.pending
         frame.pending = ("", False)
         if frame.kind == "struct":
@@ -450,7 +477,8 @@ class _Parser:
             if closer.kind != _CLOSERS[frame.kind]:
                 raise self.refusal(closer, repr(_CLOSERS[frame.kind]))
         self.stack.pop()
-        return self.push(_Operand(self.build(frame, (frame.start, closer.end)), frame.start, closer.end))
+        depth = self.nest(frame.opener.start, [frame.depth, frame.target.depth]) if frame.target else frame.depth
+        return self.push(_Operand(self.build(frame, (frame.start, closer.end)), frame.start, closer.end, depth))
 
     def build(self, frame: _Frame, span: tuple[int, int]) -> Expr:
         """Return the node that closed brackets stand for."""
@@ -494,18 +522,18 @@ class _Parser:
             operands.append(self.balance([*operator.terms, last], operator))
             return
         if operator.precedence == _UNARY_PRECEDENCE:
-            parts = [last]
-            start = operator.offset
-        elif operator.symbol == ":":
+            node = self.call(operator.offset, operator.function, [last.expr], (operator.offset, last.end))
+            operands.append(_Operand(node, operator.offset, last.end, last.depth))
+            return
+        if operator.symbol == ":":
             middle, first = operands.pop(), operands.pop()
             parts = [first, middle, last]
-            start = first.start
         else:
             parts = [operands.pop(), last]
-            start = parts[0].start
-        span = (start, last.end)
+        span = (parts[0].start, last.end)
+        depth = self.nest(operator.offset, [part.depth for part in parts])
         node = self.call(operator.offset, operator.function, [part.expr for part in parts], span)
-        operands.append(_Operand(node, *span))
+        operands.append(_Operand(node, *span, depth))
 
     def balance(self, terms: list[_Operand], operator: _Operator) -> _Operand:
         """Join a chain of && or || into a balanced tree. Source: balancingLogicManager in parser/helper.go."""
@@ -523,7 +551,8 @@ class _Parser:
         )  # fmt: skip
         left, right = self.balance(terms[:middle], left_operator), self.balance(terms[middle:], right_operator)
         span = (left.start, right.end)
-        return _Operand(self.call(offset, operator.function, [left.expr, right.expr], span), *span)
+        node = self.call(offset, operator.function, [left.expr, right.expr], span)
+        return _Operand(node, *span, max(left.depth, right.depth))
 
     def call(self, offset: int, function: str, args: list[Expr], span: tuple[int, int]) -> Call:
         """Return the call of an operator."""

@@ -1,4 +1,4 @@
-"""Upstream's own table test of its allocator: every case, with everything that it was given, for all implementations."""
+"""Upstream's own table test of its allocator: every case, with all that it was given, for all implementations."""
 
 from __future__ import annotations
 
