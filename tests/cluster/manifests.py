@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tests.cluster.image import IMAGE
 
-__all__ = ["claim", "device_class", "exactly", "pod", "template"]
+__all__ = ["SLEEP", "claim", "device_class", "exactly", "pod", "template"]
 
 Manifest = dict[str, Any]
+
+SLEEP: Final = "trap 'exit 0' TERM; sleep 1000000 & wait"
+"""A script that goes on until it is told to end, and then ends at once."""
 
 
 def pod(
     name: str,
-    script: str = "sleep 1000000",
+    script: str = SLEEP,
     *,
     claims: Sequence[str] | Mapping[str, str] = (),
     limits: Mapping[str, str] | None = None,
@@ -42,7 +45,8 @@ def pod(
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
+            # With 0 the object would go before the kubelet has let go of the pod.
+            "terminationGracePeriodSeconds": 1,
             "resourceClaims": [{"name": found, key: source} for found, source in sources.items()],
             "containers": [
                 {

@@ -33,7 +33,8 @@ _SERVED: Final[Mapping[GateSet, tuple[str, ...]]] = {
     "all": ("api/all=true",),
 }
 _CONTROLLERS: Final = "*,-node-lifecycle-controller,-taint-eviction-controller"
-"""Without those that would take nodes for dead that exist in the API only."""
+"""Without those that would take nodes for dead that exist in the API only. Nobody would then remove the taint that new
+nodes get until they are ready, so that its admission plugin is off too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,7 @@ class Layout:
             "--advertise-address", "127.0.0.1", "--endpoint-reconciler-type", "none", "--cert-dir", "certs",
             "--token-auth-file", "tokens.csv", "--authorization-mode", "Node,RBAC",
             "--enable-admission-plugins", "NodeRestriction",
+            "--disable-admission-plugins", "TaintNodesByCondition",
             "--service-account-key-file", "sa.key", "--service-account-signing-key-file", "sa.key",
             "--service-account-issuer", "https://kubernetes.default.svc",
             "--service-cluster-ip-range", "10.96.0.0/16", *served, *self._gate_flags(),
@@ -134,8 +136,8 @@ class Layout:
     def _client_flags(self, name: str) -> list[str]:
         # Without limits: by default they cap the scheduler at some 13 pods a second.
         return [
-            "--kubeconfig", "admin.conf", "--authentication-kubeconfig", "admin.conf",
-            "--authorization-kubeconfig", "admin.conf", "--leader-elect=false", "--kube-api-qps", "5000",
+            "--kubeconfig", "admin.conf", "--authentication-skip-lookup",
+            "--authorization-always-allow-paths", "/healthz,/metrics", "--leader-elect=false", "--kube-api-qps", "5000",
             "--kube-api-burst", "10000", "--bind-address", "127.0.0.1", "--secure-port", str(self.ports[name]),
             "--cert-dir", f"certs-{name}",
         ]  # fmt: skip
@@ -187,7 +189,6 @@ class Layout:
                     "pinned_images": {"sandbox": IMAGE},
                 },
                 "io.containerd.cri.v1.runtime": {
-                    "enable_cdi": True,
                     "cdi_spec_dirs": [str(self.folder / "cdi")],
                     # Without CAP_SYS_RESOURCE runc could not lower it, and would say nothing but EOF.
                     "restrict_oom_score_adj": True,
