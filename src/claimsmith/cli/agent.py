@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -48,6 +49,9 @@ def run_agent_command(arguments: Sequence[str]) -> None:
         ConfigError: The surroundings are not as they must be.
     """
     given = build_agent_parser().parse_args(arguments)
+    if given.print_manifests:
+        _print_manifests(given)
+        return
     from claimsmith.cli.interrupts import run_interruptible
     from claimsmith.cli.logs import show_logs
     from claimsmith.daemons.agent_process import AgentPlace, get_node_name, run_agent
@@ -93,6 +97,12 @@ def build_agent_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--cdi-dir", type=Path, metavar="DIR", default=_CDI, help="where CDI files go; default: %(default)s")
     add("--log-format", choices=("text", "json"), default="text", help="how log lines look; default: %(default)s")
+    add(
+        "--print-manifests", action="store_true",
+        help="instead of running: print account, rights, policy and DaemonSet for this configuration",
+    )  # fmt: skip
+    add("--namespace", metavar="NAME", default="claimsmith-system", help="for --print-manifests; default: %(default)s")
+    add("--image", metavar="IMAGE", default="", help="for --print-manifests: image with claimsmith and your drivers")
     add("-v", "--verbose", action="count", default=0, help="show more of the log")
     return parser
 
@@ -126,6 +136,28 @@ def _read_config(given: argparse.Namespace) -> AgentConfig:
     if given.settings:
         raise InputError("--settings: found together with --config, allowed with --plugin; name them in the file")
     return read_agent_config(given.config)
+
+
+def _print_manifests(given: argparse.Namespace) -> None:
+    """Print what an operator applies, as YAML.
+
+    Raises:
+        InputError, ConfigError: The configuration can't be used here.
+    """
+    from claimsmith.cli.manifest_text import render_manifests
+    from claimsmith.daemons.agent_config import build_agent_options, create_configured, read_config_files
+    from claimsmith.daemons.agent_manifests import DEFAULT_IMAGE, plan_agent_manifests
+
+    config = _read_config(given)
+    chosen = create_configured(config, node_name=given.node_name)
+    manifests = plan_agent_manifests(
+        build_agent_options(config, chosen),
+        [item.driver.name for item in chosen],
+        files=read_config_files(config),
+        namespace=given.namespace,
+        image=given.image or DEFAULT_IMAGE,
+    )
+    sys.stdout.write(render_manifests(manifests))
 
 
 def _open_client(given: argparse.Namespace) -> KubeClient:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,7 @@ import msgspec
 
 from claimsmith.api.manifests import Manifest
 from claimsmith.daemons.agent_driver import LoopOptions
-from claimsmith.daemons.agent_options import FrontEnds
+from claimsmith.daemons.agent_options import AgentOptions, FrontEnds
 from claimsmith.daemons.agent_sections import (
     ConfigContent,
     DevicePluginSection,
@@ -19,7 +19,7 @@ from claimsmith.daemons.agent_sections import (
     ForeignSection,
     ReportSection,
 )
-from claimsmith.errors import FieldError, InputError
+from claimsmith.errors import ConfigError, FieldError, InputError
 from claimsmith.node.deviceplugin_rules import DevicePluginOptions, ResourceRule
 from claimsmith.node.podresources import ForeignRule
 from claimsmith.publish.health_policy import parse_health_policy
@@ -35,11 +35,13 @@ __all__ = [
     "CONFIG_KIND",
     "AgentConfig",
     "ConfiguredDriver",
+    "build_agent_options",
     "build_front_ends",
     "build_label_options",
     "create_configured",
     "plugin_config",
     "read_agent_config",
+    "read_config_files",
 ]
 
 CONFIG_KIND: Final = "AgentConfiguration"
@@ -105,6 +107,31 @@ def read_agent_config(path: Path) -> AgentConfig:
     return config
 
 
+def read_config_files(config: AgentConfig) -> Mapping[str, str]:
+    """Return the configuration and the settings that it names, by file name, as a ConfigMap holds them.
+
+    Raises:
+        FieldError: A settings file is not beside the configuration.
+        ConfigError: A file can't be read.
+    """
+    if config.manifest is None:
+        return {}
+    files = {Path(config.manifest.source).name: config.manifest.text}
+    for index, driver in enumerate(config.content.drivers):
+        for number, name in enumerate(driver.settings):
+            if Path(name).name != name:
+                path = f"spec.drivers[{index}].settings[{number}]"
+                hint = "move it there, since both are mounted as one folder"
+                raise config.refuse(path, name, allowed="a file beside the configuration", hint=hint)
+            try:
+                files[name] = (config.folder / name).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(
+                    f"file {config.folder / name}: {error}, allowed a readable text; correct it"
+                ) from error
+    return files
+
+
 def plugin_config(plugins: tuple[str, ...], settings: tuple[Path, ...]) -> AgentConfig:
     """Return the configuration that needs no file: some plugins with the same settings files, all else as usual."""
     files = [str(path.absolute()) for path in settings]
@@ -124,6 +151,28 @@ def create_configured(config: AgentConfig, *, node_name: str) -> tuple[Configure
         for item in _create(config, chosen, index=index, node_name=node_name)
     ]
     return tuple(made)
+
+
+def build_agent_options(
+    config: AgentConfig, drivers: Iterable[ConfiguredDriver], *, instance_uid: str = ""
+) -> AgentOptions:
+    """Return how an agent works.
+
+    Args:
+        config: The configuration.
+        drivers: Its drivers, made.
+        instance_uid: uid of the agent's pod.
+
+    Raises:
+        FieldError: A field is unknown, or holds what is not allowed.
+    """
+    return AgentOptions(
+        instance_uid=instance_uid,
+        device_metadata=config.content.device_metadata,
+        fronts={item.driver.name: item.fronts for item in drivers},
+        labels=build_label_options(config),
+        keeps_capacity=config.content.keep_node_capacity,
+    )
 
 
 def build_label_options(config: AgentConfig) -> LabelOptions:

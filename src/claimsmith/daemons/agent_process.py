@@ -8,8 +8,8 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from claimsmith.daemons.agent import Agent, AgentOptions
-from claimsmith.daemons.agent_config import AgentConfig, build_label_options, create_configured
+from claimsmith.daemons.agent import Agent
+from claimsmith.daemons.agent_config import AgentConfig, build_agent_options, create_configured
 from claimsmith.errors import InputError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
@@ -63,13 +63,7 @@ async def run_agent(config: AgentConfig, *, client: KubeClient, place: AgentPlac
             node_name=place.node_name,
             client=client,
             paths=place.paths,
-            options=AgentOptions(
-                instance_uid=place.instance_uid,
-                device_metadata=config.content.device_metadata,
-                fronts={item.driver.name: item.fronts for item in chosen},
-                labels=build_label_options(config),
-                keeps_capacity=config.content.keep_node_capacity,
-            ),
+            options=build_agent_options(config, chosen, instance_uid=place.instance_uid),
         )
         async with agent:
             names = ",".join(item.driver.name for item in chosen) or "none"
