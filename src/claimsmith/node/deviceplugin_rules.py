@@ -145,7 +145,7 @@ class OfferedDevice:
 def card_of(id_: str) -> str:
     """Return the id of a device for the id of one of its replicas; any other id as it is."""
     card, separator, number = id_.rpartition(REPLICA_SEPARATOR)
-    return card if separator and number.isdecimal() else id_
+    return card if card and separator and number.isdecimal() else id_
 
 
 def plan_offers(
