@@ -151,6 +151,18 @@ async def test_a_socket_that_a_dead_process_left_is_replaced(bench: PluginBench)
     assert info.name == DRIVER
 
 
+async def test_sockets_that_a_killed_instance_left_are_removed_by_the_next_start(bench: PluginBench) -> None:
+    folder = bench.paths.folder_of(DRIVER)
+    folder.mkdir()
+    left = (folder / "dra-pod-1.sock", bench.paths.plugins_registry / f"{DRIVER}-pod-1-reg.sock")
+    for path in left:
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(path))
+
+    async with bench.plugin(), bench.plugin(instance_uid="pod-2"):
+        assert bench.sockets() == ["dra-pod-2.sock", "dra.sock", f"{DRIVER}-pod-2-reg.sock", f"{DRIVER}-reg.sock"]
+
+
 async def test_a_socket_that_another_process_serves_is_left_to_it(bench: PluginBench) -> None:
     async with bench.plugin():
         with pytest.raises(ConfigError, match="found another process that serves it"):

@@ -25,7 +25,7 @@ from claimsmith.node.ledger import Ledger
 from claimsmith.node.metadata import MetadataPolicy
 from claimsmith.node.preparation import Preparation
 from claimsmith.node.registration import Registration, registration_socket, service_socket
-from claimsmith.node.sockets import SocketServer
+from claimsmith.node.sockets import SocketServer, remove_dead_sockets
 from claimsmith.node.statusreports import ClaimStatusWriter, StatusReports
 from claimsmith.node.sweep import ClaimsInUse, Sweeper, SweepPolicy
 from claimsmith.sdk.driver import Driver
@@ -173,6 +173,7 @@ class NodePlugin:
             for server in (self._service, self._registrar) if self.is_serving else ():
                 await server.start()
                 stack.push_async_callback(server.stop)
+            self._remove_dead_sockets()
             if self._reports is not None:
                 reporting = asyncio.create_task(self._reports.run(self._known()), name=f"status {self._driver.name}")
                 stack.callback(reporting.cancel)
@@ -180,6 +181,14 @@ class NodePlugin:
         if self.is_serving:
             log_event(_log, logging.INFO, "Plugin serves", driver=self._driver.name, socket=self._registrar.path)
         return self
+
+    def _remove_dead_sockets(self) -> None:
+        """Remove what killed instances of the driver left, so that the kubelet tries them no more."""
+        name = self._driver.name
+        places = {self._folder: "dra*.sock", self._paths.plugins_registry: f"{name}-*reg.sock"}
+        found = (path for folder, pattern in places.items() for path in folder.glob(pattern))
+        for path in remove_dead_sockets(found):
+            log_event(_log, logging.INFO, "A dead socket is removed", driver=name, socket=path)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -24,7 +24,7 @@ from claimsmith.errors import ConfigError, PluginCallError
 from claimsmith.kubelet.paths import parse_socket_path
 from claimsmith.kubelet.services import Method
 
-__all__ = ["Handler", "SocketServer", "stream_handler", "timed_handler", "unary_handler"]
+__all__ = ["Handler", "SocketServer", "remove_dead_sockets", "stream_handler", "timed_handler", "unary_handler"]
 
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
@@ -183,13 +183,31 @@ def check_replaceable(path: Path) -> None:
         )
 
 
+def remove_dead_sockets(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Remove sockets that nobody serves any more, as a killed process leaves them; return which.
+
+    A socket here gets its name only once it is served, so that none of a process that starts is taken for dead.
+    """
+    removed = []
+    for path in paths:
+        try:
+            if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
+                path.unlink()
+                removed.append(path)
+        except OSError:
+            continue  # It is gone already, or not ours to remove.
+    return tuple(removed)
+
+
 def _is_served(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1)
         try:
             probe.connect(str(path))
-        except OSError:
+        except (ConnectionRefusedError, FileNotFoundError):
             return False
+        except OSError:
+            return True  # Somebody is there, but too busy to answer.
         return True
 
 
