@@ -1,0 +1,131 @@
+"""What goes wrong around an agent on a real node, and that nobody notices it for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from claimsmith.kube.client import KubeClient
+from tests.cluster.agents import serving
+from tests.cluster.cluster import RealCluster
+from tests.cluster.manifests import device_class, exactly, pod, template
+from tests.cluster.watching import is_ready, wait_for, wait_for_object
+
+DRIVER = "sim.claimsmith.dev"
+CARDS = "gpus: [{model: A100-40, count: 4}]"
+SOON_S = 2.0
+"""Within which slices that somebody deleted are back."""
+READY_S = 10.0
+"""Within which a pod is ready although the agent was killed under it."""
+
+
+async def create_template(client: KubeClient) -> None:
+    """Create a class of all devices of the driver, and the template `gpu` of claims for one."""
+    await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
+    await client.create(RESOURCE_CLAIM_TEMPLATE, template("gpu", exactly("gpu", "gpu")))
+
+
+async def run_pod(client: KubeClient, name: str) -> dict[str, Any]:
+    """Create a pod with a claim from the template; return it when it is ready."""
+    await client.create(POD, pod(name, claims={"gpu": "gpu"}))
+    return await wait_for_object(client, POD, name, is_ready)
+
+
+async def uids_of_slices(client: KubeClient) -> set[str]:
+    return {item["metadata"]["uid"] for item in (await client.list(RESOURCE_SLICE)).items}
+
+
+def replaced(uids: set[str]) -> Callable[[Sequence[dict[str, Any]]], bool]:
+    """Return a test of slices: they are as many, and none of those."""
+    return lambda items: len(items) == len(uids) and not uids & {item["metadata"]["uid"] for item in items}
+
+
+class Gaps:
+    """Measures how long the API server shows no slice at all."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self.longest_s = 0.0
+        self._client = client
+
+    async def run(self) -> None:
+        listed = await self._client.list(RESOURCE_SLICE)
+        there = {item["metadata"]["uid"] for item in listed.items}
+        gone_s = 0.0
+        async for event in self._client.watch(RESOURCE_SLICE, resource_version=listed.resource_version):
+            if event.type == "BOOKMARK":
+                continue
+            now_s, uid = asyncio.get_running_loop().time(), event.object["metadata"]["uid"]
+            if event.type == "DELETED":
+                there.discard(uid)
+                gone_s = now_s if not there else gone_s
+            elif not there:
+                there.add(uid)
+                self.longest_s = max(self.longest_s, now_s - gone_s)
+            else:
+                there.add(uid)
+
+
+async def test_slices_are_back_soon_after_a_restart_of_the_kubelet(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    async with serving(real_cluster, client, CARDS) as agent:
+        before = await uids_of_slices(client)
+        gaps = Gaps(client)
+        watch = asyncio.create_task(gaps.run())
+        await real_cluster.restart_kubelet()
+        await wait_for(client, RESOURCE_SLICE, replaced(before))
+        watch.cancel()
+        await agent.wait_logged("The kubelet has registered the plugin", count=2)
+
+        assert gaps.longest_s <= SOON_S
+
+
+async def test_slices_that_somebody_deletes_are_back_soon(real_cluster: RealCluster, client: KubeClient) -> None:
+    async with serving(real_cluster, client, CARDS):
+        before = await uids_of_slices(client)
+        await asyncio.to_thread(real_cluster.kubectl, "delete", "resourceslices", "--all", "--wait=false")
+
+        await wait_for(client, RESOURCE_SLICE, replaced(before), timeout_s=SOON_S)
+
+
+async def test_a_pod_goes_on_over_a_restart_of_the_kubelet(real_cluster: RealCluster, client: KubeClient) -> None:
+    async with serving(real_cluster, client, CARDS) as agent:
+        await create_template(client)
+        before = await run_pod(client, "early")
+        await real_cluster.restart_kubelet()
+        await agent.wait_logged("The kubelet has registered the plugin", count=2)
+        await run_pod(client, "late")
+        after = await client.get(POD, "early", namespace="default")
+
+        assert container_ids(after) == container_ids(before)
+        assert len(real_cluster.list_cdi_files()) == 2
+
+
+async def test_a_pod_goes_on_over_a_restart_of_containerd(real_cluster: RealCluster, client: KubeClient) -> None:
+    async with serving(real_cluster, client, CARDS):
+        await create_template(client)
+        before = await run_pod(client, "early")
+        await real_cluster.restart_containerd()
+        await run_pod(client, "late")
+        after = await client.get(POD, "early", namespace="default")
+
+        assert container_ids(after) == container_ids(before)
+
+
+async def test_an_absent_api_server_is_waited_for(real_cluster: RealCluster, client: KubeClient) -> None:
+    async with serving(real_cluster, client, CARDS) as agent:
+        await create_template(client)
+        before = await run_pod(client, "early")
+        await real_cluster.apiserver_away(30)
+        await run_pod(client, "late")
+        after = await client.get(POD, "early", namespace="default")
+
+        assert agent.process.returncode is None
+        assert container_ids(after) == container_ids(before)
+
+
+def container_ids(obj: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return which containers a pod has, and how often each was started again."""
+    return [(status["containerID"], status["restartCount"]) for status in obj["status"]["containerStatuses"]]
