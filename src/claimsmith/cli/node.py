@@ -6,6 +6,7 @@ import typer
 
 from claimsmith.cli.node_capacity import set_capacity, show_capacity, unset_capacity
 from claimsmith.cli.node_discover import discover, label
+from claimsmith.cli.node_doctor import doctor
 
 __all__ = ["node_app"]
 
@@ -29,4 +30,5 @@ node_app.command(short_help="Show or set labels that follow from the devices.")(
 _capacity.command("set", short_help="Give the node amounts, such as nvidia.com/gpu=1.")(set_capacity)
 _capacity.command("unset", short_help="Take extended resources away.")(unset_capacity)
 _capacity.command("show", short_help="Show amounts, and who keeps them.")(show_capacity)
+node_app.command(short_help="Find what keeps devices from pods, and what to do.")(doctor)
 node_app.add_typer(_capacity, name="capacity", short_help="Amounts of extended resources.")
