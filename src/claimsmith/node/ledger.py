@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-from claimsmith.errors import DeviceGrantedError, DeviceHeldError, DriverError
+from claimsmith.errors import DeviceGrantedError, DeviceHeldError, DriverError, GrantRefusedError
 from claimsmith.model.names import DeviceId
 from claimsmith.node.checkpoint import Checkpoint
 from claimsmith.node.durable import locked, write_durable
@@ -124,9 +124,11 @@ class Ledger:
         next ones. Replicas of one device go together under one resource.
 
         Raises:
+            GrantRefusedError: Two of the devices are of the same hardware.
             DeviceHeldError: A claim does.
             DeviceGrantedError: Another grant does.
         """
+        self._check_together(wanted)
         grants = [
             grant for grant in self._checkpoint.grants() if grant.uid != wanted.uid and not _same_ids(grant, wanted)
         ]
@@ -153,6 +155,18 @@ class Ledger:
         except (DeviceHeldError, DeviceGrantedError) as error:
             return error
         return None
+
+    def _check_together(self, wanted: Grant) -> None:
+        """Check that the devices of a grant go together; those of a claim were chosen by who knows their counters."""
+        for number, device in enumerate(wanted.devices):
+            found = self.hardware.find_obstacle([device], wanted.devices[:number])
+            if found is not None:
+                raise GrantRefusedError(
+                    wanted.resource,
+                    f"found {found.held.device} and {device.device} of the same hardware asked for together, allowed "
+                    "devices that go together",
+                    hint="offer partitions of different sizes under different resources",
+                )
 
     def _check(self, wanted: Iterable[DeviceId], holders: Mapping[DeviceId, PreparedClaim | Grant]) -> None:
         found = self.hardware.find_obstacle(wanted, holders)
