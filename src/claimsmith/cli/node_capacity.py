@@ -38,7 +38,8 @@ def set_capacity(
     pairs = [parse_amount(text) for text in amounts]
     if len({name for name, _ in pairs}) < len(pairs):
         raise InputError(f"amounts: found a resource twice in {' '.join(amounts)}, allowed each once; remove one")
-    _change(CapacityChange(amounts=dict(pairs)), node=node, client=open_client(kubeconfig, context), keep=keep)
+    name = get_node(node)
+    _change(CapacityChange(amounts=dict(pairs)), node=name, client=open_client(kubeconfig, context), keep=keep)
 
 
 def unset_capacity(
@@ -54,7 +55,8 @@ def unset_capacity(
     from claimsmith.publish.nodestatus import CapacityChange, parse_resource_name
 
     gone = frozenset(parse_resource_name(name) for name in names)
-    _change(CapacityChange(gone=gone), node=node, client=open_client(kubeconfig, context), keep=False)
+    name = get_node(node)
+    _change(CapacityChange(gone=gone), node=name, client=open_client(kubeconfig, context), keep=False)
 
 
 def show_capacity(
@@ -81,9 +83,8 @@ def _change(change: CapacityChange, *, node: str, client: KubeClient, keep: bool
     from claimsmith.cli.interrupts import run_interruptible
     from claimsmith.cli.logs import show_logs
 
-    name = get_node(node)
     show_logs(0, usual="info" if keep else "warning")
-    run_interruptible(_write(client, name, change, keep=keep))
+    run_interruptible(_write(client, node, change, keep=keep))
 
 
 async def _write(client: KubeClient, node: str, change: CapacityChange, *, keep: bool) -> None:

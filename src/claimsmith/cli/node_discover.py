@@ -17,9 +17,9 @@ from claimsmith.cli.node_options import (
     NodeName,
     Plugins,
     SettingsFiles,
-    choose_drivers,
     get_node,
     open_client,
+    run_drivers,
 )
 from claimsmith.cli.options import Output
 from claimsmith.cli.output import Format, print_table, print_value
@@ -45,10 +45,8 @@ def discover(
 
     Example: claimsmith node discover --plugin simulated --settings gpus.yaml
     """
-    from claimsmith.daemons.node_discovery import discover_node
-
     name = get_node(node)
-    found = discover_node(choose_drivers(config, plugin, settings), node=name)
+    found = run_drivers(config, plugin, settings, node=name)
     _tell_problems(found)
     if slices:
         _print_slices(found, output)
@@ -87,14 +85,14 @@ def label(  # noqa: PLR0913 - what a command takes are its options
 
     Example: claimsmith node label --apply --kubeconfig admin.conf
     """
-    from claimsmith.daemons.node_discovery import discover_node, label_sources
+    from claimsmith.daemons.node_discovery import label_sources
     from claimsmith.publish.labels import LabelOptions, plan_labels
 
     if apply and feature_file is not None:
         raise InputError("--apply: found together with --feature-file, allowed one of them; choose one")
     options = LabelOptions(prefix=prefix, attributes=tuple(attribute or ()), nvidia_names=nvidia_names)
     name = get_node(node)
-    found = discover_node(choose_drivers(config, plugin, settings), node=name)
+    found = run_drivers(config, plugin, settings, node=name)
     _tell_problems(found)
     if any(item.error for item in found):
         # Labels of a driver that can't list its devices now must not go.

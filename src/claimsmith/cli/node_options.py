@@ -11,7 +11,7 @@ import typer
 from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
-    from claimsmith.daemons.agent_config import AgentConfig
+    from claimsmith.daemons.node_discovery import Discovery
     from claimsmith.kube.client import KubeClient
 
 __all__ = [
@@ -21,10 +21,10 @@ __all__ = [
     "NodeName",
     "Plugins",
     "SettingsFiles",
-    "choose_drivers",
     "find_client",
     "get_node",
     "open_client",
+    "run_drivers",
 ]
 
 Kubeconfig = Annotated[
@@ -72,23 +72,27 @@ def get_node(name: str) -> str:
     return get_node_name(name, os.environ)
 
 
-def choose_drivers(config: Path | None, plugins: list[str] | None, settings: list[Path] | None) -> AgentConfig:
-    """Return which drivers are meant: those of a configuration, those that are named, or all that are installed.
+def run_drivers(
+    config: Path | None, plugins: list[str] | None, settings: list[Path] | None, *, node: str
+) -> tuple[Discovery, ...]:
+    """Return what drivers find: those of a configuration, those that are named, or all that are installed.
 
     Raises:
-        InputError: Options exclude each other, or the configuration can't be used.
+        InputError: Options exclude each other, or the configuration or the settings can't be used.
+        ConfigError: A plugin can't be loaded.
     """
     from claimsmith.daemons.agent_config import plugin_config, read_agent_config
-    from claimsmith.daemons.node_discovery import all_plugins
+    from claimsmith.daemons.node_discovery import discover_installed, discover_node
 
     if config is not None:
         if plugins or settings:
             other = "--plugin" if plugins else "--settings"
             raise InputError(f"{other}: found together with --config, allowed one of them; name it in the file")
-        return read_agent_config(config)
+        return discover_node(read_agent_config(config), node=node)
+    files = tuple(settings or ())
     if plugins:
-        return plugin_config(tuple(plugins), tuple(settings or ()))
-    return all_plugins(tuple(settings or ()))
+        return discover_node(plugin_config(tuple(plugins), files), node=node)
+    return discover_installed(files, node=node)
 
 
 def open_client(kubeconfig: str, context: str) -> KubeClient:

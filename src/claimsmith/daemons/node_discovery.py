@@ -26,7 +26,7 @@ from claimsmith.sdk.driver import Driver
 from claimsmith.sdk.registry import iter_plugins
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["Discovery", "all_plugins", "discover_node", "label_sources"]
+__all__ = ["Discovery", "discover_installed", "discover_node", "label_sources"]
 
 _HEALTH_S: Final = 2.0
 
@@ -56,9 +56,20 @@ class Discovery:
     error: str = ""
 
 
-def all_plugins(settings: tuple[Path, ...] = ()) -> AgentConfig:
-    """Return the configuration that has every driver plugin that is installed, with the same settings files."""
-    return plugin_config(tuple(dict.fromkeys(entry.name for entry in iter_plugins())), settings)
+def discover_installed(settings: tuple[Path, ...], *, node: str) -> tuple[Discovery, ...]:
+    """Return what all driver plugins that are installed find here; one that can't be used does not hide the others.
+
+    Args:
+        settings: Settings files, for those plugins that read any.
+        node: Name of the node.
+    """
+    found: list[Discovery] = []
+    for plugin in dict.fromkeys(entry.name for entry in iter_plugins()):
+        try:
+            found += discover_node(plugin_config((plugin,), settings), node=node)
+        except ClaimsmithError as error:
+            found.append(Discovery(driver=plugin, error=str(error)))
+    return tuple(found)
 
 
 def discover_node(config: AgentConfig, *, node: str, policy: HealthPolicy | None = None) -> tuple[Discovery, ...]:
