@@ -40,6 +40,8 @@ class AgentProcess:
     def __init__(self, command: Sequence[str], log: Path, *, env: Mapping[str, str] | None = None) -> None:
         self.lines: list[dict[str, Any]] = []
         """What it has logged, as decoded JSON; a line that is none has only `message`."""
+        self.settings = Path()
+        """The file with its settings; one that is changed is read again."""
         self._command, self._log, self._env = command, log, {**os.environ, **(env or {})}
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -191,14 +193,18 @@ async def serving(
         options = ["--plugin", plugin, *(["--settings", str(file)] if settings else []), *words]
         command = agent_command(cluster, *options, kubeconfig=kubeconfig)
         agent = AgentProcess(command, cluster.folder / "agent.log", env=env)
+        agent.settings = file
         await agent.start()
         try:
             await agent.wait_registered(*drivers)
             await wait_published(client, *drivers)
             yield agent
-            await delete_pods(client)
         finally:
-            await agent.stop()
+            try:
+                if agent.process.returncode is None:
+                    await delete_pods(client)
+            finally:
+                await agent.stop()
 
 
 async def wait_published(client: KubeClient, *drivers: str, timeout_s: float = _WAIT_S) -> None:

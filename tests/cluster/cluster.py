@@ -126,23 +126,25 @@ class RealCluster:
 
     # --- faults -------------------------------------------------------------------------------------------------------
 
-    async def restart_kubelet(self, *, kill: bool = False) -> None:
-        """End the kubelet and start it again; returns at once, `wait_ready` tells when it has spoken."""
-        await self._restart("kubelet", kill=kill)
+    async def restart(self, daemon: str, *, kill: bool = False) -> None:
+        """End a daemon and start it again; return when it says that it is ready, if it is one that does.
 
-    async def restart_containerd(self, *, kill: bool = False) -> None:
-        """End containerd and start it again; containers go on."""
-        await self._restart("containerd", kill=kill)
-
-    async def restart_apiserver(self) -> None:
-        """End the API server and start it again; returns when it answers."""
-        await self._restart("apiserver", kill=False)
-        await asyncio.to_thread(self._wait_apiserver)
+        Args:
+            daemon: etcd, apiserver, controller-manager, scheduler, containerd or kubelet.
+            kill: Give it no time to clean up.
+        """
+        async with self.stopped(daemon, kill=kill):
+            pass
 
     @contextlib.asynccontextmanager
-    async def stopped(self, daemon: str) -> AsyncIterator[None]:
-        """Have a daemon not run while the block runs."""
-        await asyncio.to_thread(self.daemons.stop, daemon)
+    async def stopped(self, daemon: str, *, kill: bool = False) -> AsyncIterator[None]:
+        """Have a daemon not run while the block runs.
+
+        Clients of an absent API server wait longer and longer: restart the scheduler, the controller manager and the
+        kubelet rather than wait a minute for them.
+        """
+        # An API server that is asked to end waits for its watches.
+        await asyncio.to_thread(self.daemons.stop, daemon, kill=kill or daemon == "apiserver")
         try:
             yield
         finally:
@@ -150,14 +152,13 @@ class RealCluster:
             if daemon == "apiserver":
                 await asyncio.to_thread(self._wait_apiserver)
 
-    async def apiserver_away(self, seconds: float) -> None:
-        """Have no API server for some time; return when it answers again."""
-        async with self.stopped("apiserver"):
-            await asyncio.sleep(seconds)
+    async def restart_kubelet(self, *, kill: bool = False) -> None:
+        """End the kubelet and start it again; its plugins register a moment later."""
+        await self.restart("kubelet", kill=kill)
 
-    async def _restart(self, name: str, *, kill: bool) -> None:
-        await asyncio.to_thread(self.daemons.stop, name, kill=kill)
-        await asyncio.to_thread(self._start, name)
+    async def restart_containerd(self, *, kill: bool = False) -> None:
+        """End containerd and start it again; containers go on."""
+        await self.restart("containerd", kill=kill)
 
     def add_node(self, name: str, *, labels: Mapping[str, str] | None = None) -> None:
         """Create a node that is ready and has no kubelet."""

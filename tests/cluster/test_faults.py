@@ -17,8 +17,9 @@ DRIVER = "sim.claimsmith.dev"
 CARDS = "gpus: [{model: A100-40, count: 4}]"
 SOON_S = 2.0
 """Within which slices that somebody deleted are back."""
-READY_S = 10.0
-"""Within which a pod is ready although the agent was killed under it."""
+AWAY_S = 30.0
+NOTICED_S = 15.0
+"""Within which the agent has noticed that the API server is back after that time."""
 
 
 async def create_template(client: KubeClient) -> None:
@@ -118,12 +119,21 @@ async def test_an_absent_api_server_is_waited_for(real_cluster: RealCluster, cli
     async with serving(real_cluster, client, CARDS) as agent:
         await create_template(client)
         before = await run_pod(client, "early")
-        await real_cluster.apiserver_away(30)
+        async with real_cluster.stopped("apiserver"):
+            agent.settings.write_text(CARDS.replace("count: 4", "count: 5"))
+            await asyncio.sleep(AWAY_S)
+        await wait_for(client, RESOURCE_SLICE, has_devices(5), timeout_s=NOTICED_S)
+        for daemon in ("controller-manager", "scheduler", "kubelet"):
+            await real_cluster.restart(daemon)
         await run_pod(client, "late")
         after = await client.get(POD, "early", namespace="default")
 
-        assert agent.process.returncode is None
         assert container_ids(after) == container_ids(before)
+
+
+def has_devices(count: int) -> Callable[[Sequence[dict[str, Any]]], bool]:
+    """Return a test of slices: they have so many devices."""
+    return lambda items: sum(len(item["spec"]["devices"]) for item in items) == count
 
 
 def container_ids(obj: dict[str, Any]) -> list[tuple[str, int]]:
