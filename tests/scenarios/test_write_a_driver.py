@@ -14,12 +14,16 @@ import msgspec
 import pytest
 
 from claimsmith.drivers.simulated.driver import ClaimSettings, SimulatedDriver
+from claimsmith.embedded.kubelet.cdi_registry import MergedEdits
 from claimsmith.sdk.driver import Driver, DriverContext
 from claimsmith.sdk.registry import create_drivers
 from claimsmith.sdk.strict import parse_strictly
 from claimsmith.testing import builders as b
 from claimsmith.testing.driverkit import DriverKit
+from claimsmith.testing.grantbench import GrantBench
 from claimsmith.testing.socketbench import SocketBench
+from tests.scenarios.embedded_node import embedded_node
+from tests.scenarios.granting_node import reaches, registered, serving_beside, start, wanting
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE_BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -75,6 +79,32 @@ async def test_a_container_gets_its_port_over_real_sockets(folder: Path) -> None
     async with SocketBench(driver) as bench:
         edits = await bench.prepare(asked)
 
+    check_port(edits, folder)
+
+
+async def test_a_container_gets_its_port_as_an_extended_resource(folder: Path) -> None:
+    async with GrantBench(make("serial_driver", "SerialDriver", folder)) as bench:
+        edits = await bench.give("ttyusb1")
+
+    check_port(edits, folder)
+
+
+async def test_the_same_driver_runs_a_pod_in_both_ways(folder: Path) -> None:
+    """One process, one ledger: a port by a claim, the other one by an extended resource."""
+    driver = make("serial_driver", "SerialDriver", folder)
+    async with embedded_node() as node, node.running(), node.serving(driver) as plugin:
+        async with serving_beside(node, plugin, driver) as plugins:
+            await node.run_pod("by-claim", b.result(b.device_id("ttyusb0", driver=driver.name)))
+            await reaches(node, lambda: plugins.states()[0].usable == 1)
+            await registered(node, plugins)
+            pod = await start(node, "by-limit", wanting(1))
+            seen = (*node.output(node.pod("by-claim")), *node.output(pod, "c0"))
+
+    assert {"env SERIAL_TTYUSB0=/dev/ttyUSB0", "env SERIAL_TTYUSB1=/dev/ttyUSB1"} <= set(seen)
+
+
+def check_port(edits: MergedEdits, folder: Path) -> None:
+    """Check that a container gets the second port."""
     assert edits.env == {"SERIAL_TTYUSB1": "/dev/ttyUSB1"}
     assert [(node.path, node.host_path) for node in edits.device_nodes] == [
         ("/dev/ttyUSB1", str(folder / "dev" / "ttyUSB1"))

@@ -24,6 +24,7 @@ from claimsmith.node.cdi import plan_cdi_spec
 from claimsmith.publish.content import plan_content
 from claimsmith.sdk.driver import Driver, WatchesInventory
 from claimsmith.testing.builders import NODE, claim_key
+from claimsmith.testing.grantbench import GrantBench
 from claimsmith.testing.socketbench import SocketBench
 from claimsmith.validate.names import check_driver_name
 
@@ -177,6 +178,12 @@ class DriverKit:
 
         assert asyncio.run(_over_sockets(driver, asked, self.node)) == ()
 
+    def test_works_as_a_device_plugin(self) -> None:
+        """Listed, given to containers and given back over the kubelet's other protocol, with nothing left behind."""
+        driver = self.make_driver()
+
+        assert asyncio.run(_as_device_plugin(driver, self.node)) == ()
+
     # --- what changes -------------------------------------------------------------------------------------------------
 
     def test_health_names_known_devices(self) -> None:
@@ -285,3 +292,15 @@ async def _over_sockets(driver: Driver, asked: PrepareRequest, node: str) -> tup
         await bench.unprepare(asked.claim)
         await bench.unprepare(ClaimKey(namespace="default", name="never", uid="uid-never"))
         return bench.cdi_files()
+
+
+async def _as_device_plugin(driver: Driver, node: str) -> tuple[str, ...]:
+    """Give each device to a container, one after the other; return what is left of it."""
+    async with GrantBench(driver, node=node) as bench:
+        listed = bench.listed
+        assert listed, "found no device that could be given to a container, allowed at least one"
+        for device in listed[:_DEVICES_MAX]:
+            first, second = await bench.give(device.id), await bench.give(device.id)
+            assert first == second, f"found another answer for {device.id} at the second call"
+            await bench.give_back(device.id)
+        return bench.left()

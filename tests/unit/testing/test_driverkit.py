@@ -197,6 +197,12 @@ class LeavesFilesBehind(Good):
             raise DriverError("can't give it back")
 
 
+class KnowsClaimsAlone(Good):
+    def unprepare(self, claim: ClaimKey) -> None:
+        if not claim.namespace:
+            raise DriverError("found no namespace")
+
+
 class UnknownDeviceSick(Good):
     def watch_health(self, report: ReportHealth, stop: StopSignal) -> None:
         report(DeviceHealth(device="dev-9", healthy=False))
@@ -240,6 +246,7 @@ class EndlessInventoryWatch(Good):
         ("test_a_device_can_be_prepared_again", NeverGivesBack),
         ("test_discover_and_prepare_go_together", BoundToOneThread),
         ("test_works_on_real_sockets", LeavesFilesBehind),
+        ("test_works_as_a_device_plugin", KnowsClaimsAlone),
         ("test_health_names_known_devices", UnknownDeviceSick),
         ("test_health_names_known_devices", TooMuchToSay),
         ("test_watches_end_when_they_are_asked_to", EndlessWatch),
@@ -272,6 +279,7 @@ def test_the_kit_leaves_no_folder_behind(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr("tempfile.tempdir", folder)
 
         TestGoodDriver().test_works_on_real_sockets()
+        TestGoodDriver().test_works_as_a_device_plugin()
 
         assert list(Path(folder).iterdir()) == []
 
