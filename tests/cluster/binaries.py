@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -23,6 +23,9 @@ VERSION: Final = "v1.37.2"
 _MODULES: Final = Path(__file__).parent / "modules"
 _MAJOR, _MINOR = VERSION.removeprefix("v").split(".")[:2]
 _STAMP: Final = "k8s.io/component-base/version"
+_FLAGS: Final = ("-trimpath",)
+_LINK_FLAGS: Final = "-s -w"
+"""Without symbols, as releases are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ def build_binaries() -> Path:
     """
     folder = _folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_suffix(".lock")):
+    with _locked(folder.with_name(f"{folder.name}.lock")):
         if folder.exists():
             return folder
         _say(f"building Kubernetes {VERSION}, etcd and containerd into {folder}, once; some ten minutes on two cores")
@@ -90,16 +93,16 @@ def build_binaries() -> Path:
 
 def _folder() -> Path:
     sources = [path for path in sorted(_MODULES.glob("*/*")) if path.suffix in {".mod", ".sum", ".go"}]
-    return CACHE / f"cluster-{VERSION}-{hash_files([*sources, Path(__file__)])}"
+    recipes = hashlib.sha256(repr((_FLAGS, _LINK_FLAGS, _RECIPES)).encode()).hexdigest()[:6]
+    return CACHE / f"cluster-{VERSION}-{hash_files(sources)}-{recipes}"
 
 
 def _build(recipe: _Recipe, made: Path) -> None:
     """Build the programs of one module into a folder."""
     began_s = time.monotonic()
     _say(f"building {', '.join(recipe.programs)}")
-    links = " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in recipe.stamps)])
-    # A cluster needs more of the machine than of the compiler: the programs keep their symbols out, as releases do.
-    flags = ["-trimpath", "-ldflags", links, *(["-tags", recipe.tags] if recipe.tags else [])]
+    links = " ".join([_LINK_FLAGS, *(f"-X {stamp}" for stamp in recipe.stamps)])
+    flags = [*_FLAGS, "-ldflags", links, *(["-tags", recipe.tags] if recipe.tags else [])]
     target = made / recipe.module if recipe.packages == (".",) else f"{made}{os.sep}"
     run_go(["build", *flags, "-o", target, *recipe.packages], folder=_MODULES / recipe.module)
     sizes_mb = sum((made / name).stat().st_size for name in recipe.programs) // 1_000_000
@@ -116,14 +119,6 @@ def _locked(path: Path) -> Iterator[None]:
             _say("another process builds the programs of the cluster; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def remove_old() -> None:
-    """Remove programs of other versions."""
-    keep = _folder()
-    for path in CACHE.glob("cluster-v*"):
-        if path.is_dir() and path != keep:
-            shutil.rmtree(path)
 
 
 def _say(text: str) -> None:
