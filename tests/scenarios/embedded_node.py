@@ -205,13 +205,6 @@ class EmbeddedNode:
         await self.client.patch(RESOURCE_CLAIM, name, patch, namespace="default", subresource="status")
         return made
 
-    async def wait_until_prepared(self, kubelet: EmbeddedKubelet) -> None:
-        """Wait until a kubelet has prepared all claims that it knows."""
-        async with asyncio.timeout(20):
-            while not all(state.prepared for state in kubelet.claims.states()):
-                self.time.advance(0.5)
-                await asyncio.sleep(0)
-
     async def wait_until_free(self, kubelet: EmbeddedKubelet) -> None:
         """Wait until no pod uses a claim."""
         async with asyncio.timeout(20):

@@ -282,7 +282,7 @@ async def test_a_restarted_kubelet_takes_over_its_pods_and_ends_them_in_time(
             _, claim = await node.run_pod("p", "gpu-0")
         second = node.new_kubelet()
         async with node.running(second):
-            await node.wait_until_prepared(second)
+            await second.check_plugins()
             node.time.advance(2)
             await node.reaches("p", "Succeeded")
 

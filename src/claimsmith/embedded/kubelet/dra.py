@@ -98,7 +98,12 @@ class PodClaims:
             self._states[claim.call.namespace, claim.call.name].prepared = True
         if batches:
             self._save()
-        return self._ids_of(pod, usable)
+        return self._ids_of(pod, {name: claim.call for name, claim in usable.items()})
+
+    def recall(self, pod: PodView) -> Mapping[str, list[str]]:
+        """Return CDI ids by container of what was prepared for a pod before the kubelet was started anew."""
+        found = {claim.pod_name: self.find(pod.namespace, claim.claim_name or "") for claim in pod.claims}
+        return self._ids_of(pod, {name: state.call for name, state in found.items() if state is not None})
 
     async def unprepare(self, pod_uid: str) -> None:
         """Give up what a pod uses; claims that no other pod uses are unprepared. May be repeated.
@@ -168,23 +173,23 @@ class PodClaims:
         if state.unpreparing:
             raise _failed(f"ResourceClaim {call.name} is being unprepared")
 
-    def _ids_of(self, pod: PodView, usable: Mapping[str, UsableClaim]) -> dict[str, list[str]]:
+    def _ids_of(self, pod: PodView, calls: Mapping[str, ClaimCall]) -> dict[str, list[str]]:
         return {
-            container.name: self._container_ids(pod, container, usable)
+            container.name: self._container_ids(pod, container, calls)
             for container in (*pod.init_containers, *pod.containers)
         }
 
-    def _container_ids(self, pod: PodView, container: ContainerView, usable: Mapping[str, UsableClaim]) -> list[str]:
+    def _container_ids(self, pod: PodView, container: ContainerView, calls: Mapping[str, ClaimCall]) -> list[str]:
         """Return the CDI ids of a container, each once: of the claims it names, and of its extended resources."""
-        wanted = [(name, request) for name, request in container.claims if name in usable]
+        wanted = [(name, request) for name, request in container.claims if name in calls]
         wanted += [
             ("", request)
             for name, resource, request in pod.extended
-            if name == container.name and resource in container.extended and "" in usable
+            if name == container.name and resource in container.extended and "" in calls
         ]
         ids = []
         for name, request in wanted:
-            call = usable[name].call
+            call = calls[name]
             ids.extend(self._states[call.namespace, call.name].cdi_ids(request))
         return list(dict.fromkeys(ids))
 

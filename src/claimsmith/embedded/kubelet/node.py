@@ -135,6 +135,7 @@ class EmbeddedKubelet:
         )
         self._lost_since_s: dict[str, float] = {}
         self._wiped = True
+        self._is_new = True
         self._ready = asyncio.Event()
 
     def _make_workers(self) -> PodWorkers:
@@ -150,6 +151,7 @@ class EmbeddedKubelet:
             addresses=PodAddresses(self.config.pod_cidr),
             host_ip=self.config.host_ip,
             spawn=self._spawn,
+            survives=lambda: not self._is_new,
         )
 
     def _list_active(self) -> tuple[PodView, ...]:
@@ -168,7 +170,7 @@ class EmbeddedKubelet:
         """
         self._paths.make()
         make_folder((self._paths.state / SOCKET).parent)
-        is_new = self.claims.load()
+        self._is_new = is_new = self.claims.load()
         self.devices.load()
         await self._register_node(is_new=is_new)
         self._wiped = await self._wipe_slices("")
@@ -296,6 +298,7 @@ class EmbeddedKubelet:
                 self._lost_since_s[driver] = float("inf")
         if not self._wiped and await self._wipe_slices(""):
             self._wiped = True
+        self._is_new = True
 
     async def _wipe_slices(self, driver: str) -> bool:
         """Remove the node's slices of a driver, of all drivers without one; tell whether that could be done."""

@@ -126,6 +126,7 @@ class PodWorkers:
         addresses: Their addresses.
         host_ip: The node's address.
         spawn: Runs a coroutine in the background until it ends or the kubelet stops.
+        survives: Tells whether containers can have gone on while the kubelet was away: not on a machine that is new.
     """
 
     claims: PodClaims
@@ -138,13 +139,15 @@ class PodWorkers:
     addresses: PodAddresses
     host_ip: str
     spawn: Callable[[Awaitable[None], str], None]
+    survives: Callable[[], bool]
     _workers: dict[str, _Worker] = field(default_factory=dict, init=False)
 
     def update(self, pod: PodView) -> None:
         """Take a pod as it is now; a new one is run, one that is being deleted is stopped."""
         worker = self._workers.get(pod.uid)
         if worker is None:
-            worker = self._workers[pod.uid] = _Worker(pod, known=pod.phase == "Running")
+            known = pod.phase == "Running" and self.survives()
+            worker = self._workers[pod.uid] = _Worker(pod, known=known)
             if not pod.finished or pod.uid in self.claims.pods():
                 self.spawn(self._run(worker), f"pod {pod}")
         worker.pod = pod
@@ -234,7 +237,7 @@ class PodWorkers:
         for container in pod.containers:
             find_run_time_s(pod, container)
         worker.exit_code = find_exit_code(pod)
-        cdi_ids = await self.claims.prepare(pod)
+        cdi_ids = self.claims.recall(pod) if worker.known else await self.claims.prepare(pod)
         grants = await self.resources.grant(pod, cdi_ids, running=worker.known)
         now_s = self.clock.now_s()
         self.runtime.start(pod, grants, now_s=now_s)
