@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from claimsmith.errors import ApiError, ConflictError, InvalidObjectError, NotFoundError
 from claimsmith.kube.backoff import Backoff
@@ -20,6 +20,9 @@ from claimsmith.node.claimstatus import ClaimStatus
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["ClaimStatusWriter", "StatusReports"]
+
+_DEALLOCATED: Final = "must be an allocated device"
+"""What the API server says of a claim that was deallocated meanwhile: of a pod that ended at once."""
 
 _log = get_logger("node")
 
@@ -93,7 +96,8 @@ class StatusReports:
         except (NotFoundError, ConflictError):
             self._said.discard(claim.uid)
         except InvalidObjectError as error:
-            log_event(_log, logging.ERROR, "A device status is refused", claim=claim, reason=error)
+            level = logging.INFO if _DEALLOCATED in str(error) else logging.ERROR
+            log_event(_log, level, "A device status is refused", claim=claim, reason=error)
         except ApiError as error:
             log_event(_log, logging.WARNING, "A device status can't be written now", claim=claim, reason=error)
             self._due.setdefault(claim.uid, claim)

@@ -1,0 +1,186 @@
+"""Preparing on a real node: what waits instead of failing, what drivers tell, what a returning agent puts right."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from claimsmith.daemons.controller_returns import ReturnWatcher
+from claimsmith.kube.client import KubeClient
+from tests.cluster.agents import AgentProcess, agent_command, serving
+from tests.cluster.cluster import RealCluster
+from tests.cluster.manifests import claim, device_class, exactly, pod, template
+from tests.cluster.plugins import install_plugin
+from tests.cluster.watching import is_ready, wait_for_object
+
+DRIVER: Final = "odd.example.com"
+SOON_S: Final = 15.0
+"""A failed answer would cost a pod 60 to 90 s."""
+
+ODD: Final = '''
+"""Two devices. CLAIMSMITH_TEST_FAILS: how often a preparation fails first. CLAIMSMITH_TEST_BLOCKS: it never ends."""
+
+import json
+import os
+import sys
+import threading
+
+from claimsmith.sdk import (
+    ContainerEdits, Device, DeviceAttribute, DeviceCondition, DeviceMetadata, DeviceStatus, Driver, DriverError,
+    Inventory, NetworkData, PreparedDevice, PreparedDevices,
+)
+
+failures = int(os.environ.get("CLAIMSMITH_TEST_FAILS", "0"))
+READY = DeviceCondition(type="Ready", status="True", reason="Configured", message="link is up")
+STATUS = DeviceStatus(
+    conditions=(READY,), data={"slot": 3}, network=NetworkData(interface_name="net1", ips=("10.1.2.3/24",))
+)
+
+
+class TestDriver(Driver):
+    name = "odd.example.com"
+
+    def discover(self):
+        return Inventory.of(Device(name="odd-0"), Device(name="odd-1"))
+
+    def prepare(self, request):
+        global failures
+        print(json.dumps({"message": "preparation begins"}), file=sys.stderr, flush=True)
+        if os.environ.get("CLAIMSMITH_TEST_BLOCKS") == "1":
+            threading.Event().wait()
+        if failures:
+            failures -= 1
+            raise DriverError("the card is being reset")
+        metadata = DeviceMetadata(attributes={"model": DeviceAttribute.of("X1")})
+        edits = ContainerEdits(env={"ODD": "yes"})
+        return PreparedDevices(devices=tuple(
+            PreparedDevice(device=item, edits=edits, status=STATUS, metadata=metadata) for item in request.devices
+        ))
+'''
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    return install_plugin(tmp_path, "odd", ODD)
+
+
+async def create_class(client: KubeClient) -> None:
+    await client.create(DEVICE_CLASS, device_class("odd", f'device.driver == "{DRIVER}"'))
+
+
+async def create_pod(client: KubeClient, name: str, script: str = "sleep 1000000") -> None:
+    """Create a claim for one device, and a pod of the same name that uses it."""
+    await client.create(RESOURCE_CLAIM, claim(name, exactly("dev", "odd")))
+    await client.create(POD, pod(name, script, claims=[name]))
+
+
+async def test_a_driver_that_fails_for_a_while_costs_the_pod_no_minute(
+    real_cluster: RealCluster, client: KubeClient, packages: Path
+) -> None:
+    env = {"PYTHONPATH": str(packages), "CLAIMSMITH_TEST_FAILS": "4"}
+    async with serving(real_cluster, client, plugin="odd", drivers=[DRIVER], env=env) as agent:
+        await create_class(client)
+        await create_pod(client, "one")
+        await wait_for_object(client, POD, "one", is_ready, timeout_s=SOON_S)
+
+        begun = [line for line in agent.lines if line["message"] == "preparation begins"]
+        assert len(begun) == 5
+
+
+async def test_a_program_reads_of_its_device_and_users_of_the_claims_status(
+    real_cluster: RealCluster, client: KubeClient, packages: Path
+) -> None:
+    async with serving(real_cluster, client, plugin="odd", drivers=[DRIVER], env={"PYTHONPATH": str(packages)}):
+        await create_class(client)
+        await client.create(RESOURCE_CLAIM_TEMPLATE, template("odd", exactly("dev", "odd")))
+        folder = "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/mine/dev"
+        script = f"cat {folder}/{DRIVER}-metadata.json; touch /tmp/read; sleep 1000000"
+        reader = pod("reader", script, claims={"mine": "odd"})
+        probe = {"exec": {"command": ["test", "-e", "/tmp/read"]}, "periodSeconds": 1}
+        reader["spec"]["containers"][0]["readinessProbe"] = probe
+        await client.create(POD, reader)
+        log = real_cluster.container_log(await wait_for_object(client, POD, "reader", is_ready))
+        (made,) = (await client.list(RESOURCE_CLAIM)).items
+        told = await wait_for_object(client, RESOURCE_CLAIM, made["metadata"]["name"], has_device_status)
+
+    read: dict[str, Any] = json.JSONDecoder().raw_decode(log)[0]
+    assert (read["apiVersion"], read["podClaimName"]) == ("metadata.resource.k8s.io/v1beta1", "mine")
+    (device,) = read["requests"][0]["devices"]
+    assert (device["attributes"], device["networkData"]["interfaceName"]) == ({"model": {"string": "X1"}}, "net1")
+    (status,) = told["status"]["devices"]
+    assert (status["conditions"][0]["status"], status["data"], status["networkData"]["ips"]) == (
+        "True", {"slot": 3}, ["10.1.2.3/24"],
+    )  # fmt: skip
+    managers = {entry["manager"]: entry["operation"] for entry in told["metadata"]["managedFields"]}
+    assert managers[DRIVER] == "Apply"
+
+
+def has_device_status(obj: dict[str, Any]) -> bool:
+    return bool((obj.get("status") or {}).get("devices"))
+
+
+@contextlib.asynccontextmanager
+async def killed_in_prepare(cluster: RealCluster, client: KubeClient, packages: Path) -> AsyncIterator[None]:
+    """Have a pod wait for a claim whose preparation began in an agent that is no more."""
+    env = {"PYTHONPATH": str(packages), "CLAIMSMITH_TEST_BLOCKS": "1"}
+    agent = AgentProcess(agent_command(cluster, "--plugin", "odd"), cluster.folder / "agent.log", env=env)
+    await agent.start()
+    try:
+        await agent.wait_registered(DRIVER)
+        await create_class(client)
+        await create_pod(client, "waiting")
+        await agent.wait_logged("preparation begins")
+    finally:
+        await agent.kill()
+    yield
+
+
+async def test_the_controller_lets_a_pod_start_soon_after_a_kill_in_prepare(
+    real_cluster: RealCluster, client: KubeClient, packages: Path, record_property: Any
+) -> None:
+    watching = asyncio.create_task(ReturnWatcher(client).run())
+    async with killed_in_prepare(real_cluster, client, packages):
+        begun_s = time.monotonic()
+        env = {"PYTHONPATH": str(packages)}
+        async with serving(real_cluster, client, plugin="odd", drivers=[DRIVER], env=env):
+            await wait_for_object(client, POD, "waiting", is_ready, timeout_s=SOON_S)
+            record_property("kill_to_ready_s", round(time.monotonic() - begun_s, 2))
+            events = real_cluster.get_json("events", "-A", "--field-selector", "reason=DriverReturned")["items"]
+    watching.cancel()
+
+    assert any("never answered: default/waiting" in event["message"] for event in events)
+
+
+async def test_the_claim_of_a_pod_that_was_deleted_by_force_while_no_agent_ran_is_released_soon(
+    real_cluster: RealCluster, client: KubeClient, packages: Path
+) -> None:
+    env = {"PYTHONPATH": str(packages)}
+    command = agent_command(real_cluster, "--plugin", "odd")
+    first = AgentProcess(command, real_cluster.folder / "agent.log", env=env)
+    await first.start()
+    try:
+        await first.wait_registered(DRIVER)
+        await create_class(client)
+        await create_pod(client, "one")
+        await wait_for_object(client, POD, "one", is_ready)
+    finally:
+        await first.kill()
+    real_cluster.kubectl("delete", "pod", "one", "--force", "--grace-period=0")
+    await client.delete(RESOURCE_CLAIM, "one", namespace="default")
+    async with serving(real_cluster, client, plugin="odd", drivers=[DRIVER], env=env) as agent:
+        released = asyncio.create_task(agent.wait_logged("Claim unprepared", timeout_s=SOON_S))
+        leftover = asyncio.create_task(agent.wait_logged("A leftover is unprepared", timeout_s=SOON_S))
+        done, pending = await asyncio.wait([released, leftover], return_when=asyncio.FIRST_COMPLETED)
+        for waiting in pending:
+            waiting.cancel()
+
+        assert [waiting.exception() for waiting in done] == [None] * len(done)
+        assert real_cluster.list_cdi_files() == []
