@@ -14,12 +14,13 @@ from claimsmith.daemons.agent_claims import AllocationWatch, ApiClaims
 from claimsmith.daemons.agent_facts import NodeFacts
 from claimsmith.daemons.agent_options import AgentOptions, FrontEnds
 from claimsmith.daemons.agent_part import DriverPart, DriverState, NodeContext
-from claimsmith.errors import ConfigError
+from claimsmith.errors import ApiError, ConfigError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.node.deviceplugins import DeviceUse
 from claimsmith.node.plugin import read_boot_id
+from claimsmith.publish.taintrules import TaintRuleKeeper, remove_rules
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
@@ -60,6 +61,7 @@ class Agent:
         self._node_name, self._recorder = node_name, EventRecorder(client, "claimsmith-agent")
         self._watch = AllocationWatch(client, node_name, on_change=self._take_allocated)
         self._facts = NodeFacts(client, node_name, drivers=tuple(driver.name for driver in drivers), options=chosen)
+        self._client, self._rules = client, _make_rules(client, node_name, chosen)
         context = NodeContext(
             node_name=node_name,
             client=client,
@@ -69,6 +71,8 @@ class Agent:
             meter=self.meter,
             allocated=self._watch.allocated,
             tell_foreign=self._tell_foreign,
+            recorder=self._recorder,
+            rules=self._rules,
         )
         self._parts: dict[str, DriverPart] = {}
         for driver in drivers:
@@ -106,8 +110,19 @@ class Agent:
             yield from part.works()
         yield from self._facts.works()
         yield self._recorder.run(), "agent events"
+        yield (self._remove_rules() if self._rules is None else self._rules.run()), "taint rules"
         if any(part.fronts.dra and part.fronts.device_plugin for part in self._parts.values()):
             yield self._watch.run(), "allocations"
+
+    async def _remove_rules(self) -> None:
+        """Delete what an agent before this one has left, when taints go elsewhere now; help, not a condition."""
+        try:
+            count = await remove_rules(self._client, self._node_name)
+        except ApiError as error:
+            log_event(_log, logging.DEBUG, "DeviceTaintRules can't be looked at", reason=error)
+            return
+        if count:
+            log_event(_log, logging.INFO, "DeviceTaintRules of before were removed", count=count)
 
     def _tell_damage(self) -> None:
         """Record an event about the node for each checkpoint that was damaged."""
@@ -152,3 +167,10 @@ class Agent:
     def states(self) -> tuple[DriverState, ...]:
         """Return how the drivers fare, in their order."""
         return tuple(part.state() for part in self._parts.values())
+
+
+def _make_rules(client: KubeClient, node: str, options: AgentOptions) -> TaintRuleKeeper | None:
+    """Return what keeps DeviceTaintRules; None when no policy wants any."""
+    loops = (options.loop, *(front.loop for front in options.fronts.values()))
+    is_wanted = any(loop is not None and loop.health.taints == "rules" for loop in loops)
+    return TaintRuleKeeper(client, node) if is_wanted else None

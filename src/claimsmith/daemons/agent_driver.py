@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from claimsmith.daemons.agent_health import DriverHealth
 from claimsmith.daemons.agent_names import LabelledDriver
 from claimsmith.daemons.agent_watch import DriverWatches
 from claimsmith.errors import ClaimsmithError, DriverError
@@ -18,8 +19,11 @@ from claimsmith.model.device import DeviceTaint
 from claimsmith.model.inventory import DeviceHealth, Inventory
 from claimsmith.model.names import DeviceId
 from claimsmith.publish.content import DeviceNotes
-from claimsmith.publish.health import HealthPolicy, HealthTaints
+from claimsmith.publish.health_policy import HealthPolicy
+from claimsmith.publish.health_report import HealthReporter
 from claimsmith.publish.publisher import SlicePublisher
+from claimsmith.publish.taintrules import TaintRuleKeeper
+from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["DriverLoop", "FindHeld", "Found", "LoopOptions", "Taints"]
@@ -75,6 +79,8 @@ class DriverLoop:
         find_held: Tells which devices claims hold.
         tell_kubelet: Gets what the driver says of the health of devices.
         options: How often things are looked at.
+        reporter: Tells of changes of health; None: nobody does.
+        rules: Keeps DeviceTaintRules, for a policy that wants taints there.
         find_uses: Gives the taints of devices that claims must not get since somebody else has them.
         on_found: Gets what is known of the devices, whenever that is looked at again.
     """
@@ -88,21 +94,32 @@ class DriverLoop:
         find_held: FindHeld,
         tell_kubelet: Callable[..., None],
         options: LoopOptions,
+        reporter: HealthReporter | None = None,
+        rules: TaintRuleKeeper | None = None,
         find_uses: Callable[[], Taints] = dict,
         on_found: Callable[[Found], None] = lambda _: None,
     ) -> None:
         self.last_error: ClaimsmithError | None = None
         """Why the devices can't be listed now; None when they can."""
         self._driver, self._node, self._publisher = driver, node, publisher
-        self._find_held, self._tell_kubelet, self._options = find_held, tell_kubelet, options
+        self._find_held, self._options = find_held, options
         self._find_uses, self._on_found = find_uses, on_found
         self._health: dict[DeviceId, DeviceHealth] = {}
-        self._taints = HealthTaints(driver.name, node, options.health)
-        self._tainted: frozenset[DeviceId] = frozenset()
+        policy = options.health
+        self._wake = asyncio.Event()
+        self._graded = DriverHealth(
+            driver.name,
+            node,
+            policy,
+            tell_kubelet=tell_kubelet,
+            reporter=reporter,
+            rules=rules if policy.taints == "rules" else None,
+            can_adopt=type(driver.inner).watch_health is not Driver.watch_health,
+            wake=self.look_again,
+        )
         self._inventory: Inventory | None = None
         self._must_discover = True
         self._due_s = 0.0
-        self._wake = asyncio.Event()
         self._backoff = Backoff(initial_s=0.5)
         self._watches = DriverWatches(driver.inner, on_health=self._on_health, on_change=self._on_change)
 
@@ -127,14 +144,11 @@ class DriverLoop:
         if self._inventory is None:
             return self._backoff.next_s()
         now_s = time.monotonic()
-        taints = self._taints.taints(now_s)
-        for device in sorted(self._tainted - taints.keys()):
-            log_event(_log, logging.INFO, "Device usable again", device=device)
-        self._tainted = frozenset(taints)
+        taints = self._graded.look(now_s)
         self._on_found(Found(inventory=self._inventory, taints=taints, health=dict(self._health)))
         held = await self._publish(self._inventory, taints)
         ends = [self._due_s if self.last_error is None else now_s + self._backoff.next_s()]
-        if (next_s := self._taints.find_next_s(now_s)) is not None:
+        if (next_s := self._graded.find_next_s(now_s)) is not None:
             ends.append(next_s)
         if held:
             ends.append(now_s + self._options.recheck_held_s)
@@ -145,6 +159,9 @@ class DriverLoop:
         if self._publisher is None:
             return frozenset()
         await self._publisher.wait_synced()
+        if self._options.health.taints == "slices" and self._graded.adopt(_list_taints(self._publisher)):
+            taints = self._graded.look(time.monotonic())
+        taints = self._graded.for_slices(taints)
         held = await self._find_held(self._missing(self._publisher, inventory))
         self._publisher.publish(inventory, notes=DeviceNotes(taints=_join(taints, self._find_uses()), held=held))
         return held
@@ -164,6 +181,7 @@ class DriverLoop:
             self.last_error = error
         else:
             self._inventory, self.last_error = found, None
+            self._graded.place(found)
             self._backoff.reset()
 
     async def _call_driver(self) -> Inventory:
@@ -204,15 +222,9 @@ class DriverLoop:
 
     def _on_health(self, devices: tuple[DeviceHealth, ...]) -> None:
         published = [self._driver.translate(health) for health in devices]
-        self._tell_kubelet(*published)
-        now_s = time.monotonic()
-        before = self._taints.taints(now_s)
         for health in published:
-            self._taints.note(health, now_s)
             self._health[DeviceId(self._driver.name, health.pool or self._node, health.device)] = health
-        after = self._taints.taints(now_s)
-        for device in sorted(after.keys() - before.keys()):
-            log_event(_log, logging.WARNING, "Device unhealthy", device=device, cause=after[device][0].value)
+        self._graded.note(published, time.monotonic())
         self._wake.set()
 
     def _on_change(self) -> None:
@@ -223,3 +235,13 @@ class DriverLoop:
 def _join(one: Taints, other: Taints) -> Taints:
     """Return all taints of both."""
     return {device: (*one.get(device, ()), *other.get(device, ())) for device in {**one, **other}}
+
+
+def _list_taints(publisher: SlicePublisher) -> Taints:
+    """Return the taints that slices show now."""
+    return {
+        DeviceId(item.driver, item.pool, device.name): device.taints
+        for item in publisher.published()
+        for device in item.devices
+        if device.taints
+    }

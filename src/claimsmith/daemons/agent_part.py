@@ -24,6 +24,7 @@ from claimsmith.daemons.agent_return import report_return
 from claimsmith.errors import ApiError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeClient
+from claimsmith.kube.events import EventRecorder
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.names import DeviceId
 from claimsmith.node.deviceplugin_rules import DevicePluginOptions
@@ -32,8 +33,10 @@ from claimsmith.node.holding import Holding
 from claimsmith.node.metadata import MetadataPolicy
 from claimsmith.node.plugin import NodePlugin, PluginOptions
 from claimsmith.node.podresources import ForeignRule
+from claimsmith.publish.health_report import HealthReporter
 from claimsmith.publish.publisher import SlicePublisher
 from claimsmith.publish.reports import ReportPublisher, plan_report
+from claimsmith.publish.taintrules import TaintRuleKeeper
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
@@ -75,6 +78,8 @@ class NodeContext:
         allocated: Gives the devices of a driver on this node that claims have in the API server, as far as that is
             followed.
         tell_foreign: Gets each device that a foreign plugin has newly given away.
+        recorder: Takes events about the node.
+        rules: Keeps DeviceTaintRules; None when no driver's policy wants them.
     """
 
     node_name: str
@@ -85,6 +90,8 @@ class NodeContext:
     meter: Meter
     allocated: Callable[[str], frozenset[DeviceId]]
     tell_foreign: Callable[[DeviceUse], None]
+    recorder: EventRecorder
+    rules: TaintRuleKeeper | None = None
 
 
 class DriverPart:
@@ -118,13 +125,21 @@ class DriverPart:
         """Who writes the DeviceReport; None when nobody does."""
         if self.fronts.report is not None:
             self.reporter = ReportPublisher(context.client, node=context.node_name, pace=self.fronts.report)
+        loop = self.fronts.loop or options.loop
         self.loop = DriverLoop(
             self.driver,
             node=context.node_name,
             publisher=self.publisher if self.fronts.dra else None,
             find_held=self._find_held,
             tell_kubelet=self.plugin.report_health,
-            options=self.fronts.loop or options.loop,
+            options=loop,
+            reporter=HealthReporter(
+                driver.name,
+                context.node_name,
+                meter=context.meter,
+                recorder=context.recorder if loop.health.events else None,
+            ),
+            rules=context.rules,
             find_uses=lambda: plan_use_taints(self._uses),
             on_found=self._take,
         )

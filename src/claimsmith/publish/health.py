@@ -161,8 +161,7 @@ class HealthTaints:
         """Take over taints that an earlier process has published, so that a restart makes no broken device usable.
 
         They go like all others: when the driver says that the device, or another one of its card, is healthy, and
-        that has lasted; when it says nothing of them, after `hold_max_s`. Only for drivers that report health, and
-        before the first report.
+        that has lasted; when it says nothing of them, after `hold_max_s`. Only for drivers that report health.
 
         Args:
             published: Taints by device; those that no rule makes are passed over.
@@ -274,14 +273,23 @@ class HealthTaints:
             return
         more = rule.escalation
         is_escalated = more is not None and taint.effect != rule.effect
+        is_healthy = any(known.healthy for known in self._iter_reports(device))
         causes[taint.value] = _Record(
             rule,
             deque(maxlen=rule.reports),
-            failing_since_s=self._now_s,
+            failing_since_s=None if is_healthy else self._now_s,
+            healthy_since_s=self._now_s if is_healthy else None,
             tainted=True,
             failures=more.failures if more is not None and is_escalated else 1,
             adopted_until_s=self._now_s + self.policy.hold_max_s,
         )
+
+    def _iter_reports(self, device: DeviceId) -> Iterator[DeviceHealth]:
+        """Yield what was said last of the devices of a device's card."""
+        card = self.parents.get(device, device)
+        for other, report in self._reported.items():
+            if other == device or card in (other, self.parents.get(other)):
+                yield report
 
     def _iter_adopted(self, device: DeviceId) -> Iterator[_Record]:
         """Yield what was taken over for the other devices of a device's card."""

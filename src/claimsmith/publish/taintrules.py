@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Protocol
@@ -20,11 +20,20 @@ from claimsmith.errors import AlreadyExistsError, ApiError, ConflictError, NotFo
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeClient, KubeObject, Preconditions
 from claimsmith.kube.reflector import Reflector, Selection
+from claimsmith.model.device import DeviceTaint
 from claimsmith.model.names import DeviceId
 from claimsmith.publish.health import Failure
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["RuleOwner", "RulePlan", "TaintRuleKeeper", "apply_rule_plan", "plan_taint_rules", "rule_selector"]
+__all__ = [
+    "RuleOwner",
+    "RulePlan",
+    "TaintRuleKeeper",
+    "apply_rule_plan",
+    "plan_taint_rules",
+    "remove_rules",
+    "rule_selector",
+]
 
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 _US: Final = "claimsmith-health"
@@ -146,8 +155,40 @@ async def apply_rule_plan(client: RuleClient, plan: RulePlan) -> None:
             continue
 
 
+def read_rule_taints(rules: Iterable[KubeObject]) -> Mapping[DeviceId, tuple[DeviceTaint, ...]]:
+    """Return the taints that rules for single devices tell of; other rules are passed over."""
+    found: dict[DeviceId, list[DeviceTaint]] = {}
+    for rule in rules:
+        spec = rule.get("spec") or {}
+        selector, taint = spec.get("deviceSelector") or {}, spec.get("taint") or {}
+        names = tuple(str(selector.get(name) or "") for name in ("driver", "pool", "device"))
+        if all(names) and taint.get("key") and taint.get("effect"):
+            value = DeviceTaint(key=taint["key"], value=taint.get("value") or "", effect=taint["effect"])
+            found.setdefault(DeviceId(*names), []).append(value)
+    return {device: tuple(taints) for device, taints in found.items()}
+
+
+async def remove_rules(client: KubeClient, node: str) -> int:
+    """Delete the rules of a node, as when taints go elsewhere from now on; return how many there were.
+
+    Raises:
+        ApiError: The server refused, or could not be reached.
+    """
+    owner = RuleOwner(node=node)
+    try:
+        found = (await client.list(DEVICE_TAINT_RULE, label_selector=rule_selector(owner))).items
+    except NotFoundError:
+        # The server knows no such rules.
+        return 0
+    plan = plan_taint_rules(owner, {}, found)
+    await apply_rule_plan(client, plan)
+    return len(plan.deletes)
+
+
 class TaintRuleKeeper:
-    """Keeps the rules of a node as its failures are, until cancelled. Leftovers of earlier processes go at the start.
+    """Keeps the rules of a node as its failures are, until cancelled.
+
+    Those of earlier processes are handed to `subscribe`; what nobody takes over then is deleted.
 
     Args:
         client: The API server.
@@ -161,6 +202,7 @@ class TaintRuleKeeper:
         self._client, self._node = client, node
         self._backoff = backoff or Backoff(initial_s=0.5)
         self._failures: dict[str, Failures] = {}
+        self._subscribers: list[Callable[[Mapping[DeviceId, tuple[DeviceTaint, ...]]], None]] = []
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
         selection = Selection(label_selector=rule_selector(RuleOwner(node=node)))
@@ -169,9 +211,15 @@ class TaintRuleKeeper:
 
     def publish(self, driver: str, failures: Failures) -> None:
         """Say what has failed of a driver's devices; all that was said of it before is replaced."""
+        if self._failures.get(driver) == failures:
+            return
         self._failures[driver] = failures
         self._settled.clear()
         self._wake.set()
+
+    def subscribe(self, adopt: Callable[[Mapping[DeviceId, tuple[DeviceTaint, ...]]], None]) -> None:
+        """Call this once with the taints of all rules that are there at the start, before any of them is deleted."""
+        self._subscribers.append(adopt)
 
     async def wait_settled(self) -> None:
         """Return once the API server has the rules as they should be."""
@@ -183,6 +231,8 @@ class TaintRuleKeeper:
             follower = group.create_task(self._rules.run(), name="taint rules")
             try:
                 await self._rules.wait_synced()
+                for adopt in self._subscribers:
+                    adopt(read_rule_taints(self._rules))
                 while True:
                     await self._turn()
                     await self._wake.wait()
