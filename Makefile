@@ -62,7 +62,7 @@ fix: ## format, and repair what ruff can repair
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: ## the benchmarks beside their peers; figures go to build/bench/*.json
+bench: ## the benchmarks beside their peers; figures go to build/bench/*.json; needs Go or fetches it
 	@scripts/bootstrap.sh dev
 	$(BIN)/python -m tests.bench $(ARGS)
 

@@ -1,4 +1,6 @@
-"""The search for one pod on every node of a cluster: microseconds per node, beside upstream's recorded medians.
+"""The search for one pod on every node of a cluster: microseconds per node, beside upstream's medians.
+
+Recorded ones come from another machine; those of the real upstream that runs here are measured on the same cluster.
 
 Each node has 8 GPUs; class and request carry a selector, as in the recorded runs of upstream's allocator.
 `first pod` pays for preparing the cluster and for every selector; a further pod of the same shape finds the answers.
@@ -7,6 +9,7 @@ Each node has 8 GPUs; class and request carry a selector, as in the recorded run
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +23,19 @@ from claimsmith.model.metadata import Metadata
 from claimsmith.model.node import Node
 from claimsmith.model.snapshot import ClusterSnapshot
 from tests.bench.figures import Figure, measure_best
-from tests.bench.slices import DEVICES_PER_SLICE, DRIVER, make_slice_list, node_name
+from tests.bench.slices import DEVICES_PER_SLICE, DRIVER, HOSTNAME, make_slice_list, node_name
+from tests.bench.upstream import NAME, Peer, UpstreamPeer
 
 REPEATS = 3
 UPSTREAM = "upstream's allocator v0.37.2 (Go), recorded on another 2-core machine"
-CLASS_SELECTOR = f'device.driver == "{DRIVER}"'
+LIVE_LIMIT_US = 10_000_000
+"""What upstream may take for all nodes of a case; slow cases are measured on fewer nodes."""
+CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+}
 FITS = (
     f'device.attributes["{DRIVER}"].model == "H100" && '
     f'device.capacity["{DRIVER}"].memory.compareTo(quantity("70Gi")) >= 0'
@@ -39,6 +50,8 @@ class Case:
     Args:
         recorded_us: What upstream takes per node, in microseconds.
         fits: Whether every node can serve the claim.
+        by_label: Whether slices select their node by a label instead of naming it.
+        is_live: Whether upstream can be measured here: its program for tests keeps more expressions than its scheduler.
     """
 
     name: str
@@ -47,14 +60,16 @@ class Case:
     constraints: Sequence[Mapping[str, Any]] = ()
     recorded_us: float
     fits: bool = True
+    by_label: bool = False
+    is_live: bool = True
 
 
-def _request(name: str, count: int, selector: str) -> dict[str, Any]:
+def _request(name: str, count: int, *selectors: str) -> dict[str, Any]:
     exactly = {
         "deviceClassName": "gpu",
         "allocationMode": "ExactCount",
         "count": count,
-        "selectors": [{"cel": {"expression": selector}}],
+        "selectors": [{"cel": {"expression": selector}} for selector in selectors],
     }
     return {"name": name, "exactly": exactly}
 
@@ -83,39 +98,69 @@ CASES = (
         recorded_us=224_000,
         fits=False,
     ),
+    Case(
+        name="nodes-by-label",
+        work="one GPU of a slice that selects its node by a label",
+        requests=[_request("r", 1, FITS)],
+        recorded_us=1_200,
+        by_label=True,
+    ),
+    Case(
+        name="eleven-expressions",
+        work="all eight GPUs by ten selectors and that of the class",
+        requests=[_request("r", 8, *(f'device.attributes["{DRIVER}"].index != {100 + n}' for n in range(10)))],
+        recorded_us=6_100,
+        is_live=False,
+    ),
 )
 
 
-def measure(*, nodes: int = 1_000) -> Iterator[Figure]:
-    """Measure each case on so many nodes."""
-    snapshot = make_snapshot(nodes)
+def measure(*, nodes: int = 1_000, upstream: Peer | None = None) -> Iterator[Figure]:
+    """Measure each case on so many nodes.
+
+    Args:
+        upstream: Measures upstream's allocator; by default the real one, which is built on first use.
+    """
+    snapshots = {by_label: make_snapshot(nodes, by_label=by_label) for by_label in (False, True)}
     for case in CASES:
-        yield from _measure_case(case, snapshot)
+        yield from _measure_case(case, snapshots[case.by_label], upstream or UpstreamPeer())
     yield _measure_brute_force()
 
 
-def make_snapshot(nodes: int) -> ClusterSnapshot:
+def make_snapshot(nodes: int, *, by_label: bool = False) -> ClusterSnapshot:
     """Return a cluster of so many nodes with 8 free GPUs each."""
-    selectors = [{"cel": {"expression": CLASS_SELECTOR}}]
-    gpu = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}}
     names = [node_name(number) for number in range(nodes)]
     return ClusterSnapshot(
-        nodes={name: Node(metadata=Metadata(name=name)) for name in names},
-        slices=parse_resource_slice_list(make_slice_list(nodes, model="H100")),
-        classes={"gpu": parse_device_class(gpu | {"spec": {"selectors": selectors}})},
+        nodes={name: Node(metadata=Metadata(name=name, labels={HOSTNAME: name})) for name in names},
+        slices=parse_resource_slice_list(make_slice_list(nodes, model="H100", by_label=by_label)),
+        classes={"gpu": parse_device_class(CLASS)},
     )
 
 
-def make_claim(case: Case) -> ResourceClaim:
-    """Return the claim of a case."""
+def make_claim(case: Case) -> dict[str, Any]:
+    """Return the claim of a case, as JSON."""
     spec = {"devices": {"requests": list(case.requests), "constraints": list(case.constraints)}}
     metadata = {"name": "c", "namespace": "default", "uid": "1"}
     kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
-    return parse_resource_claim(kind | {"metadata": metadata, "spec": spec})
+    return kind | {"metadata": metadata, "spec": spec}
 
 
-def _measure_case(case: Case, snapshot: ClusterSnapshot) -> Iterator[Figure]:
-    claim = make_claim(case)
+def make_problem(case: Case, nodes: int) -> dict[str, Any]:
+    """Return the question to upstream: the same claim on the same cluster."""
+    names = [node_name(number) for number in range(nodes)]
+    return {
+        "name": case.name,
+        "features": "default",
+        "nodes": [{"metadata": {"name": name, "labels": {HOSTNAME: name}}} for name in names],
+        "classes": [CLASS],
+        "slices": json.loads(make_slice_list(nodes, model="H100", by_label=case.by_label))["items"],
+        "claims": [make_claim(case)],
+        "timeoutMs": 15_000,
+    }
+
+
+def _measure_case(case: Case, snapshot: ClusterSnapshot, upstream: Peer) -> Iterator[Figure]:
+    claim = parse_resource_claim(make_claim(case))
     per_node = 1e6 / len(snapshot.nodes)
     cluster = PreparedCluster.from_snapshot(snapshot)
     _search(cluster, claim, snapshot, fits=case.fits)
@@ -135,6 +180,16 @@ def _measure_case(case: Case, snapshot: ClusterSnapshot) -> Iterator[Figure]:
             unit="us",
             work=f"per node: {case.work}; {pod}; {len(snapshot.nodes):,} nodes of 8",
         )
+    if case.is_live:
+        asked = max(1, min(len(snapshot.nodes), int(LIVE_LIMIT_US / case.recorded_us)))
+        yield Figure(
+            name=f"search-{case.name}-beside-upstream",
+            ours=further * per_node,
+            peer=upstream.measure_nodes(make_problem(case, asked)),
+            peer_name=f"{NAME}, wall time, on {asked:,} nodes",
+            unit="us",
+            work=f"per node: {case.work}; a further pod; {len(snapshot.nodes):,} nodes of 8",
+        )
 
 
 def _search(cluster: PreparedCluster, claim: ResourceClaim, snapshot: ClusterSnapshot, *, fits: bool) -> None:
@@ -148,7 +203,7 @@ def _measure_brute_force() -> Figure:
     """Compare with trying every choice, on one node, where the counting bound is worth most."""
     case = next(case for case in CASES if case.name == "nine-requests")
     snapshot = make_snapshot(1)
-    claim = make_claim(case)
+    claim = parse_resource_claim(make_claim(case))
     cluster = PreparedCluster.from_snapshot(snapshot)
     ours = measure_best(lambda: _search(cluster, claim, snapshot, fits=False), repeats=REPEATS)
     return Figure(

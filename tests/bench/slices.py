@@ -7,6 +7,7 @@ from typing import Any
 
 DEVICES_PER_SLICE = 8
 DRIVER = "gpu.example.com"
+HOSTNAME = "kubernetes.io/hostname"
 
 
 def node_name(number: int) -> str:
@@ -14,30 +15,33 @@ def node_name(number: int) -> str:
     return f"node-{number:05d}"
 
 
-def make_slice_list(count: int, *, model: str | None = None) -> bytes:
+def make_slice_list(count: int, *, model: str | None = None, by_label: bool = False) -> bytes:
     """Return the JSON of a ResourceSliceList with so many slices, one node each.
 
     Args:
         model: The model of every device; default: two models by turns.
+        by_label: The slices select their node by its label HOSTNAME instead of naming it.
     """
     content = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSliceList",
         "metadata": {"resourceVersion": "1"},
-        "items": [_make_slice(number, model) for number in range(count)],
+        "items": [_make_slice(number, model, by_label) for number in range(count)],
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _make_slice(number: int, model: str | None) -> dict[str, Any]:
+def _make_slice(number: int, model: str | None, by_label: bool) -> dict[str, Any]:
     node = node_name(number)
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [node]}]}
+    place = {"nodeSelector": {"nodeSelectorTerms": [term]}} if by_label else {"nodeName": node}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {"name": f"{node}-{DRIVER}-x7k2p", "uid": f"{number:036d}", "resourceVersion": str(number)},
         "spec": {
             "driver": DRIVER,
-            "nodeName": node,
+            **place,
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
             "devices": [_make_device(number, index, model) for index in range(DEVICES_PER_SLICE)],
         },

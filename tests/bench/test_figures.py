@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,19 @@ from rich.console import Console
 from tests.bench import bench_cel, bench_decode, bench_search
 from tests.bench.__main__ import main
 from tests.bench.figures import Figure, measure_best, print_figures, write_figures
+from tests.bench.upstream import SelectorRates
+
+
+class OtherPeer:
+    """Stands for upstream where no Go program is to be built: as fast as it is said to be."""
+
+    def measure_selector(
+        self, expression: str, devices: Sequence[dict[str, Any]], *, driver: str, repeats: int
+    ) -> SelectorRates:
+        return SelectorRates(prepared=2.0, scheduler=1.0)
+
+    def measure_nodes(self, problem: dict[str, Any]) -> float:
+        return float(len(problem["nodes"]))
 
 
 def make_figure(*, ours: float = 2.0, peer: float = 8.0, unit: str = "ms") -> Figure:
@@ -59,6 +73,13 @@ def test_printed_table_names_figure_and_peer() -> None:
     assert "decode: 10 slices; peer: another" in text.getvalue()
 
 
+def test_upstream_is_asked_about_the_cluster_that_we_search() -> None:
+    figures = {figure.name: figure for figure in bench_search.measure(nodes=5, upstream=OtherPeer())}
+
+    assert figures["search-one-gpu-beside-upstream"].peer == 5
+    assert "search-eleven-expressions-beside-upstream" not in figures
+
+
 def test_unknown_benchmark_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decoed"]) == 2
     assert "found decoed, allowed" in capsys.readouterr().err
@@ -67,9 +88,9 @@ def test_unknown_benchmark_is_bad_input(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     "figures",
     [
-        lambda: bench_cel.measure(slices=5),
+        lambda: bench_cel.measure(slices=5, upstream=OtherPeer()),
         lambda: bench_decode.measure(slices=5),
-        lambda: bench_search.measure(nodes=5),
+        lambda: bench_search.measure(nodes=5, upstream=OtherPeer()),
     ],
     ids=["cel", "decode", "search"],
 )

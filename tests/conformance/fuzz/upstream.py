@@ -18,7 +18,7 @@ __all__ = ["MODES", "Upstream", "UpstreamError", "build_upstream"]
 SOURCES: Final = Path(__file__).resolve().parents[1] / "upstream"
 MODULE: Final = "k8s.io/dynamic-resource-allocation"
 
-Mode = Literal["alloc", "cel"]
+Mode = Literal["alloc", "cel", "bench"]
 MODES: Final[Mapping[str, Mode]] = {"problems": "alloc", "expressions": "cel"}
 """In which mode the program answers which kind of question."""
 

@@ -2,6 +2,7 @@
 //
 //	upstream alloc < problems.jsonl > answers.jsonl
 //	upstream cel   < expressions.jsonl > answers.jsonl
+//	upstream bench < workloads.jsonl > timings.jsonl
 //
 // One JSON object per line, in the form of tests/conformance/data; the answer is what stands there in "upstream". A
 // line is answered before the next one is read, so that a program can ask one question after the other.
@@ -28,9 +29,10 @@ func main() {
 	modes := map[string]func([]byte) any{
 		"alloc": func(line []byte) any { return answer(line, allocate) },
 		"cel":   func(line []byte) any { return answer(line, evaluate) },
+		"bench": func(line []byte) any { return answer(line, measure) },
 	}
 	if len(os.Args) != 2 || modes[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: upstream alloc|cel < questions > answers")
+		fmt.Fprintln(os.Stderr, "usage: upstream alloc|cel|bench < questions > answers")
 		os.Exit(2)
 	}
 	if err := serve(os.Stdin, os.Stdout, modes[os.Args[1]]); err != nil {
