@@ -106,7 +106,7 @@ class ReturnWatcher:
             )  # fmt: skip
 
     async def _read_pods(self, node: str) -> list[Pod]:
-        listed = await self._client.list(POD, field_selector=f"spec.nodeName={node},status.phase=Pending")
+        listed = await self._client.list(POD, field_selector=f"spec.nodeName={node}")
         pods = []
         for obj in listed.items:
             try:

@@ -21,13 +21,14 @@ from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, DraPlugin
 from claimsmith.node.entry import PreparedClaim
 from claimsmith.node.health import HEALTH_SERVICES, HealthService
 from claimsmith.node.holding import Holding
+from claimsmith.node.kubeletclaims import read_kubelet_claims
 from claimsmith.node.ledger import Ledger
 from claimsmith.node.metadata import MetadataPolicy
 from claimsmith.node.preparation import Preparation
 from claimsmith.node.registration import Registration, registration_socket, service_socket
 from claimsmith.node.sockets import SocketServer, remove_dead_sockets
 from claimsmith.node.statusreports import ClaimStatusWriter, StatusReports
-from claimsmith.node.sweep import ClaimsInUse, Sweeper, SweepPolicy
+from claimsmith.node.sweep import Sweeper, SweepPolicy
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
@@ -61,7 +62,6 @@ class PluginOptions:
         meter: Takes the numbers; a meter of its own when not given.
         holding: Lets a prepare that can't succeed yet wait; for as long as the kubelet does when not given.
         sweep: How often to look for claims that are over.
-        in_use: Tells which claims the kubelet's pods use, so that none of those is released.
         metadata: Which devices get a file for programs in their containers.
         statuses: Writes what the driver says of devices into their claims; nobody does when not given.
         only_if_held: Whether to serve only if claims are prepared already: the devices are offered in another way now,
@@ -73,7 +73,6 @@ class PluginOptions:
     meter: Meter | None = None
     holding: Holding | None = None
     sweep: SweepPolicy | None = None
-    in_use: ClaimsInUse | None = None
     metadata: MetadataPolicy | None = None
     statuses: ClaimStatusWriter | None = None
     only_if_held: bool = False
@@ -133,7 +132,7 @@ class NodePlugin:
             self._preparation.claims,
             claims=claims,
             release=self._dra.unprepare,
-            in_use=chosen.in_use,
+            books=lambda: read_kubelet_claims(paths),
             policy=chosen.sweep,
         )
         """Releases claims that are over; whoever runs the plugin runs it."""

@@ -1,8 +1,8 @@
 """Releases claims that the kubelet forgot to give back: those that are over in the API server, yet prepared here.
 
-That happens to pods that are deleted by force, or while no driver runs. The kubelet may still call for such a claim:
-unprepare works twice. A claim that may still have containers is left alone: it must have been over for a while, and no
-pod that the kubelet knows may use it.
+That happens when the kubelet has lost its books. A claim that is on them is left to it: its containers may still run,
+and it will call for the claim itself. Where the books can't be read, a claim must have been over for so long that
+containers have ended.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from claimsmith.node.draplugin import ClaimReader
 from claimsmith.node.entry import PreparedClaim
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["ClaimsInUse", "SweepPolicy", "Sweeper", "find_over_reason"]
+__all__ = ["KubeletBooks", "SweepPolicy", "Sweeper", "find_over_reason"]
 
 _READ_TIMEOUT_S: Final = 10.0
 _FAILURES_MAX: Final = 5
 _SERVER_ERROR: Final = 500
 
-ClaimsInUse = Callable[[], Awaitable[frozenset[ClaimRef] | None]]
-"""Gives the claims of all pods that the kubelet has not ended yet; None when it does not tell."""
+KubeletBooks = Callable[[], frozenset[str] | None]
+"""Gives the uids of the claims for which the kubelet will call itself; None when that can't be told."""
 
 _log = get_logger("node")
 
@@ -42,12 +42,14 @@ class SweepPolicy:
         tick_s: Seconds between two looks while one is due: after the start, after the API server's return, and
             while a claim is suspected.
         quiet_s: Seconds between two looks otherwise; each reads every prepared claim.
-        confirm_s: Seconds for which a claim must have been over. Longer after each release that failed.
+        confirm_s: Seconds for which a claim must have been over where the kubelet's books can't be read.
+        retry_s: Seconds until a release that failed is tried again; each further time twice as many.
     """
 
     tick_s: float = 4.0
     quiet_s: float = 60.0
-    confirm_s: float = 8.0
+    confirm_s: float = 90.0
+    retry_s: float = 8.0
 
 
 def find_over_reason(entry: PreparedClaim, claim: ResourceClaim | None) -> str | None:
@@ -76,11 +78,13 @@ class _Suspect:
     """A claim that is over.
 
     Args:
-        since_s: When that was seen first, or when a release failed last.
+        since_s: When that was seen first.
+        retry_at_s: Before that time it is not released.
         failures: How often a release failed.
     """
 
     since_s: float
+    retry_at_s: float = 0.0
     failures: int = 0
 
 
@@ -91,7 +95,7 @@ class Sweeper:
         entries: Gives what is prepared.
         claims: Reads claims from the API server.
         release: Unprepares a claim.
-        in_use: Tells which claims the kubelet's pods use; not asked when not given.
+        books: Tells for which claims the kubelet will call itself.
         policy: How often to look.
         now_s: Monotonic seconds.
     """
@@ -102,12 +106,12 @@ class Sweeper:
         *,
         claims: ClaimReader,
         release: Callable[[ClaimKey], Awaitable[None]],
-        in_use: ClaimsInUse | None = None,
+        books: KubeletBooks,
         policy: SweepPolicy | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._entries, self._claims, self._release = entries, claims, release
-        self._in_use, self._policy, self._now_s = in_use, policy or SweepPolicy(), now_s
+        self._books, self._policy, self._now_s = books, policy or SweepPolicy(), now_s
         self._suspects: dict[str, _Suspect] = {}
         self._is_due = True
         self._next_s = 0.0
@@ -144,15 +148,17 @@ class Sweeper:
         self._suspects = {
             entry.claim.uid: self._suspects.get(entry.claim.uid, _Suspect(self._now_s())) for entry, _ in over
         }
-        ripe = [(entry, reason) for entry, reason in over if self._is_ripe(entry.claim.uid)]
-        used = await self._in_use() if ripe and self._in_use is not None else None
-        free = [(entry, reason) for entry, reason in ripe if used is None or _ref(entry.claim) not in used]
-        return sum([await self._try_release(entry, reason) for entry, reason in free])
+        booked = self._books() if over else None
+        ripe = [(entry, reason) for entry, reason in over if self._is_ripe(entry.claim.uid, booked)]
+        return sum([await self._try_release(entry, reason) for entry, reason in ripe])
 
-    def _is_ripe(self, uid: str) -> bool:
+    def _is_ripe(self, uid: str, booked: frozenset[str] | None) -> bool:
         suspect = self._suspects[uid]
-        wait_s = self._policy.confirm_s * 2.0 ** min(suspect.failures, _FAILURES_MAX)
-        return self._now_s() - suspect.since_s >= wait_s
+        if self._now_s() < suspect.retry_at_s:
+            return False
+        if booked is not None:
+            return uid not in booked
+        return self._now_s() - suspect.since_s >= self._policy.confirm_s
 
     async def _find_over(self) -> list[tuple[PreparedClaim, str]]:
         """Return the claims that are over, with the reason; one that can't be read counts as not over."""
@@ -183,7 +189,10 @@ class Sweeper:
             await self._release(claim)
         except ClaimsmithError as error:
             suspect = self._suspects[claim.uid]
-            self._suspects[claim.uid] = replace(suspect, since_s=self._now_s(), failures=suspect.failures + 1)
+            wait_s = self._policy.retry_s * 2.0 ** min(suspect.failures, _FAILURES_MAX)
+            self._suspects[claim.uid] = replace(
+                suspect, retry_at_s=self._now_s() + wait_s, failures=suspect.failures + 1
+            )
             log_event(_log, logging.WARNING, "A leftover stays", claim=claim, uid=claim.uid, reason=error)
             return False
         self._suspects.pop(claim.uid, None)

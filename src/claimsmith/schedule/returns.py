@@ -1,4 +1,4 @@
-"""After a driver's return: which waiting pods to touch, so that their kubelet asks for their claims at once.
+"""After a driver's return: which waiting pods to touch, so that their kubelet calls for their claims at once.
 
 Source: SyncPod in pkg/kubelet/kuberuntime and podsDifferSemantically in pkg/kubelet/config of kubernetes v1.37.2.
 """
@@ -50,7 +50,9 @@ def find_claim_refs(pod: Pod) -> tuple[ClaimRef, ...]:
 def plan_touches(
     returned: DriverReturn, pods: Iterable[Pod], claims: Mapping[ClaimRef, ResourceClaim]
 ) -> tuple[PodTouch, ...]:
-    """Return the pods to touch: those that wait on the node for devices of the driver since before its return.
+    """Return the pods to touch: those that wait on the node for the driver since before its return.
+
+    They wait to start, or to end: devices are given back before a pod goes.
 
     A pod that was touched for this return, or for a later one, is left alone.
 
@@ -85,8 +87,8 @@ async def apply_touches(client: PodPatcher, touches: Iterable[PodTouch]) -> int:
 
 
 def _waits(pod: Pod, returned: DriverReturn) -> bool:
-    """Tell whether a pod of the node has not started; one that is being deleted will not."""
-    return pod.node_name == returned.node and pod.phase == "Pending" and pod.metadata.deletion_timestamp is None
+    """Tell whether a pod of the node has not started yet, or is being deleted."""
+    return pod.node_name == returned.node and (pod.phase == "Pending" or pod.metadata.deletion_timestamp is not None)
 
 
 def _is_due(pod: Pod, returned: DriverReturn, value: str) -> bool:

@@ -40,7 +40,6 @@ def test_a_pod_that_waits_for_the_driver_is_touched_with_the_time_of_its_return(
     [
         replace(WAITING, phase="Running"),
         replace(WAITING, node_name="node-b"),
-        replace(WAITING, metadata=replace(WAITING.metadata, deletion_timestamp="2026-01-01T10:00:00Z")),
         replace(WAITING, metadata=replace(WAITING.metadata, creation_timestamp="2026-01-01T10:00:01Z")),
         replace(WAITING, claims=()),
         replace(WAITING, claims=(PodClaim(name="g", template_name="t"),)),
@@ -48,6 +47,12 @@ def test_a_pod_that_waits_for_the_driver_is_touched_with_the_time_of_its_return(
 )
 def test_other_pods_are_left_alone(pod: Pod) -> None:
     assert touched(pod) == []
+
+
+def test_a_pod_that_waits_to_give_its_devices_back_is_touched() -> None:
+    ending = replace(WAITING.metadata, deletion_timestamp="2026-01-01T09:59:30Z")
+
+    assert touched(replace(WAITING, phase="Running", metadata=ending)) == ["train"]
 
 
 def test_pods_of_other_drivers_and_of_claims_without_devices_are_left_alone() -> None:
