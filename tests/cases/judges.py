@@ -16,12 +16,13 @@ from tests.cases.expressions import judge_expressions
 from tests.cases.gangs import find_missing, judge_gang
 from tests.cases.labelling import judge_labels
 from tests.cases.node_script import NODE_PLAY
+from tests.cases.plugin_stage import PLUGIN_PLAY
 from tests.cases.publishing import judge_publishing
 from tests.cases.tables import judge_device_files, judge_normalising
 
 Judge = Callable[[CaseFile], Awaitable[list[str]]]
 
-PLAYS: Final = (NODE_PLAY, CLUSTER_PLAY)
+PLAYS: Final = (NODE_PLAY, CLUSTER_PLAY, PLUGIN_PLAY)
 """Where scripts can be played."""
 
 
