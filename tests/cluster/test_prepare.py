@@ -19,7 +19,7 @@ from tests.cluster.agents import AgentProcess, agent_command, serving
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod, template
 from tests.cluster.plugins import install_plugin
-from tests.cluster.watching import is_ready, wait_for_object
+from tests.cluster.watching import is_ready, wait_for_object, wait_gone
 
 DRIVER: Final = "odd.example.com"
 SOON_S: Final = 15.0
@@ -184,3 +184,27 @@ async def test_the_claim_of_a_pod_that_was_deleted_by_force_while_no_agent_ran_i
 
         assert [waiting.exception() for waiting in done] == [None] * len(done)
         assert real_cluster.list_cdi_files() == []
+
+
+async def test_pods_that_were_deleted_while_no_agent_ran_go_soon_after_its_return(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    settings = "gpus: [{model: A100-40, count: 4}]"
+    names = [f"pod-{number}" for number in range(4)]
+    async with serving(real_cluster, client, settings) as first:
+        await client.create(DEVICE_CLASS, device_class("gpu", 'device.driver == "sim.claimsmith.dev"'))
+        await client.create(RESOURCE_CLAIM_TEMPLATE, template("gpu", exactly("gpu", "gpu")))
+        for name in names:
+            await client.create(POD, pod(name, claims={"gpu": "gpu"}))
+        for name in names:
+            await wait_for_object(client, POD, name, is_ready)
+        await first.kill()
+        await asyncio.to_thread(real_cluster.kubectl, "delete", "pods", "--all", "--wait=false")
+        await asyncio.sleep(5)
+        watching = asyncio.create_task(ReturnWatcher(client).run())
+        async with serving(real_cluster, client, settings):
+            for name in names:
+                await wait_gone(client, POD, name, namespace="default", timeout_s=SOON_S)
+        watching.cancel()
+
+    assert real_cluster.list_cdi_files() == []
