@@ -10,6 +10,7 @@ from claimsmith import __version__
 from claimsmith.cli.agent import run_agent_command
 from claimsmith.cli.allocate import allocate
 from claimsmith.cli.conformance import conformance
+from claimsmith.cli.controller import controller
 from claimsmith.cli.demo import demo
 from claimsmith.cli.devices import devices
 from claimsmith.cli.exits import Exit, tell
@@ -73,6 +74,7 @@ app.command(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )(_agent)
+app.command(short_help="Makes kubelets look again at pods that wait.")(controller)
 app.add_typer(node_app, name="node", short_help="Devices, labels, amounts and troubles of one node.")
 
 
