@@ -25,11 +25,12 @@ from claimsmith.errors import ApiError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder
-from claimsmith.kubelet.paths import NodePaths
+from claimsmith.kubelet.paths import NodePaths, make_folder
 from claimsmith.model.names import DeviceId
 from claimsmith.node.deviceplugin_rules import DevicePluginOptions
 from claimsmith.node.deviceplugins import DevicePlugins, DeviceUse, PluginHost, ResourceState
 from claimsmith.node.holding import Holding
+from claimsmith.node.ledger_owner import DEVICE_PLUGIN_WAY, DRA_WAY, DriverOwner
 from claimsmith.node.metadata import MetadataPolicy
 from claimsmith.node.plugin import NodePlugin, PluginOptions
 from claimsmith.node.podresources import ForeignRule
@@ -119,6 +120,7 @@ class DriverPart:
         """The device plugins; None when there are none."""
         self._tell_node, self._instance_uid = on_found, options.instance_uid
         self._found: Found | None = None
+        self._owner: DriverOwner | None = None
         self._uses: Mapping[DeviceId, DeviceUse] = {}
         self._sides = Sides(publishes=self.fronts.dra, serves_claims=False, serves_containers=False)
         self.reporter: ReportPublisher | None = None
@@ -170,6 +172,7 @@ class DriverPart:
         Raises:
             ConfigError: A folder or a socket can't be used.
         """
+        self._own(stack)
         await stack.enter_async_context(self.plugin)
         ledger = self.plugin.ledger
         self._sides = plan_sides(self.fronts, ledger.claims(), ledger.grants())
@@ -192,6 +195,16 @@ class DriverPart:
                 on_change=self._note_uses,
             )
             await stack.enter_async_context(self.devices)
+
+    def _own(self, stack: AsyncExitStack) -> None:
+        """Take the right to offer the devices; an agent that offers them in no way leaves it to others."""
+        offered = ((self.fronts.dra, DRA_WAY), (self.fronts.device_plugin is not None, DEVICE_PLUGIN_WAY))
+        ways = [way for is_on, way in offered if is_on]
+        if ways:
+            folder = self._context.paths.folder_of(self.driver.name)
+            make_folder(folder)
+            owner = DriverOwner(folder, driver=self.driver.name, ways=ways, instance_uid=self._instance_uid)
+            self._owner = stack.enter_context(owner)
 
     def works(self) -> Iterator[tuple[Coroutine[Any, Any, None], str]]:
         """Yield what runs as long as the agent does, with names."""
@@ -240,6 +253,8 @@ class DriverPart:
     def _take(self, found: Found) -> None:
         """Hand on what is known of the devices."""
         self._found = found
+        if self._owner is not None:
+            self._owner.name_devices(device.name for pool in found.inventory.pools for device in pool.devices)
         if self.devices is not None:
             self.devices.update(
                 found.inventory, taints=found.taints, allocated=self._context.allocated(self.driver.name)
