@@ -27,7 +27,7 @@ from tests.scenarios.granting_node import reaches, registered, serving_beside, s
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE_BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-MODULES = ("serial_driver", "configured_driver", "watching_driver", "parameters_driver")
+MODULES = ("serial_driver", "configured_driver", "watching_driver", "parameters_driver", "telling_driver")
 
 
 def file_blocks() -> dict[str, str]:
@@ -80,6 +80,19 @@ async def test_a_container_gets_its_port_over_real_sockets(folder: Path) -> None
         edits = await bench.prepare(asked)
 
     check_port(edits, folder)
+
+
+async def test_a_program_in_the_container_finds_what_its_driver_tells(folder: Path) -> None:
+    driver = make("telling_driver", "TellingSerialDriver", folder)
+    asked = b.prepare_request(b.device_id("ttyusb1", driver=driver.name))
+
+    async with SocketBench(driver) as bench:
+        edits = await bench.prepare(asked)
+        (mount,) = edits.mounts
+        text = Path(mount.host_path).read_text()
+
+    assert mount.container_path.endswith("/claim/r/serial.example.com-metadata.json")
+    assert '"int": 9600' in text
 
 
 async def test_a_container_gets_its_port_as_an_extended_resource(folder: Path) -> None:
