@@ -8,7 +8,7 @@ export PYTHON
 BIN := .venv/bin
 # Processes that share the tests.
 JOBS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 FAST := tests/architecture tests/unit tests/property
 # A kubectl on PATH is used before the one that locks/kubectl.txt installs.
 export PATH := $(PATH):$(CURDIR)/$(BIN)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.cases.plugin import pytest_addoption, pytest_terminal_summary
 from tests.cluster.place import pytest_report_header
+from tests.grouping import pytest_xdist_make_scheduler
 from tests.strictness import pytest_make_collect_report, pytest_runtest_makereport
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "pytest_report_header",
     "pytest_runtest_makereport",
     "pytest_terminal_summary",
+    "pytest_xdist_make_scheduler",
 ]
 
 # A shell that starts the tests in the background has them ignore SIGINT, and so would the programs that they end by it.

@@ -7,7 +7,6 @@ One cluster runs at a time; pytest puts the tests of one set together.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,6 @@ from tests.cluster.recipe import GATE_SETS
 if is_left_out():
     collect_ignore_glob = ["test_*.py"]
 
-_HERE = Path(__file__).parent
 _SHOWN_LINES = {"kubelet": 40, "agent": 40, "containerd": 10, "scheduler": 10}
 """How much of each log is shown with a failed test."""
 
@@ -42,13 +40,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         where = metafunc.definition.nodeid
         raise pytest.UsageError(f"{where}: found gates {unknown}, allowed {', '.join(GATE_SETS)}; correct the mark")
     metafunc.parametrize("real_cluster", chosen, indirect=True, scope="session")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all tests of this folder in one process."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.hookimpl(tryfirst=True)
