@@ -52,14 +52,13 @@ class Tracebacks(logging.Handler):
 
 async def send(channel: grpc.aio.Channel, method: Method[Any, Any], data: bytes) -> grpc.StatusCode:
     """Send bytes to a method; return how the call ended."""
-    make = channel.unary_stream if method.streams else channel.unary_unary
-    rpc = make(method.path)(data, timeout=20)
     try:
         if method.streams:
-            await anext(aiter(rpc))
-            rpc.cancel()
-            return grpc.StatusCode.OK
-        await rpc
+            stream = channel.unary_stream(method.path, request_serializer=None, response_deserializer=None)(data)
+            await anext(aiter(stream))
+            stream.cancel()
+        else:
+            await channel.unary_unary(method.path, request_serializer=None, response_deserializer=None)(data)
     except grpc.aio.AioRpcError as error:
         return error.code()
     return grpc.StatusCode.OK
@@ -83,7 +82,8 @@ async def bombard(calls: list[tuple[Method[Any, Any], bytes]]) -> tuple[list[grp
 async def _send_to(bench: PluginBench, method: Method[Any, Any], data: bytes) -> grpc.StatusCode:
     socket = bench.registrar if method in (GET_INFO, NOTIFY) else bench.service
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-        return await send(channel, method, data)
+        async with asyncio.timeout(20):
+            return await send(channel, method, data)
 
 
 @settings(max_examples=30, deadline=None)

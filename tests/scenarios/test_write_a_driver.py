@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import re
 import subprocess
@@ -89,7 +90,7 @@ async def test_a_program_in_the_container_finds_what_its_driver_tells(folder: Pa
     async with SocketBench(driver) as bench:
         edits = await bench.prepare(asked)
         (mount,) = edits.mounts
-        text = Path(mount.host_path).read_text()
+        text = await asyncio.to_thread(Path(mount.host_path).read_text)
 
     assert mount.container_path.endswith("/claim/r/serial.example.com-metadata.json")
     assert '"int": 9600' in text
