@@ -13,6 +13,7 @@ from tests.cases.casefile import CaseFile, list_cases, read_case
 from tests.cases.cluster_stage import CLUSTER_PLAY
 from tests.cases.containers import find_gaps, judge_containers
 from tests.cases.expressions import judge_expressions
+from tests.cases.foreign_stage import FOREIGN_PLAY
 from tests.cases.gangs import find_missing, judge_gang
 from tests.cases.labelling import judge_labels
 from tests.cases.node_script import NODE_PLAY
@@ -22,7 +23,7 @@ from tests.cases.tables import judge_device_files, judge_normalising
 
 Judge = Callable[[CaseFile], Awaitable[list[str]]]
 
-PLAYS: Final = (NODE_PLAY, CLUSTER_PLAY, PLUGIN_PLAY)
+PLAYS: Final = (NODE_PLAY, CLUSTER_PLAY, PLUGIN_PLAY, FOREIGN_PLAY)
 """Where scripts can be played."""
 
 

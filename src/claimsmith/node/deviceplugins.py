@@ -374,7 +374,8 @@ class DevicePlugins:
                 self._host.driver.name,
                 self._inventory,
                 node=self._host.node_name,
-                containers=found.view.containers,
+                # Not the checkpoint: nobody makes the kubelet write it again when a foreign pod has ended.
+                containers=found.view.listed,
                 own=self._servers,
                 rule=self._foreign_rule,
             )
