@@ -1,0 +1,78 @@
+"""An agent of the real node with a configuration file of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from claimsmith.kube.client import KubeClient
+from tests.cluster.agents import AgentProcess, agent_command, wait_published
+from tests.cluster.cleaning import delete_pods
+from tests.cluster.cluster import RealCluster
+
+__all__ = ["ConfiguredAgent", "configured"]
+
+_CONFIGURATION = """\
+apiVersion: claimsmith.dev/v1alpha1
+kind: AgentConfiguration
+spec:
+  drivers:
+  - plugin: simulated
+    settings: [devices.yaml]
+{options}
+"""
+
+
+class ConfiguredAgent:
+    """A running agent.
+
+    Args:
+        process: It.
+        settings: The file with its devices; one that is changed is read again.
+    """
+
+    def __init__(self, process: AgentProcess, settings: Path) -> None:
+        self.process, self._settings = process, settings
+
+    def become(self, settings: str) -> None:
+        """Let the node have other devices, or other faults."""
+        hidden = self._settings.with_name(".devices.yaml")
+        hidden.write_text(settings)
+        hidden.replace(self._settings)
+
+
+@contextlib.asynccontextmanager
+async def configured(
+    cluster: RealCluster, client: KubeClient, settings: str, options: str
+) -> AsyncIterator[ConfiguredAgent]:
+    """Run an agent with simulated devices; the kubelet knows it and the slices are there when the block begins.
+
+    Pods are deleted when the block ends, before the agent is.
+
+    Args:
+        settings: The document of the devices.
+        options: Further fields of the driver's entry, and of the spec: YAML that is indented as it must stand.
+    """
+    with tempfile.TemporaryDirectory(dir=cluster.folder) as name:
+        folder = Path(name)
+        (folder / "agent.yaml").write_text(_CONFIGURATION.format(options=options.strip("\n")))
+        agent = ConfiguredAgent(_make(cluster, folder), folder / "devices.yaml")
+        agent.become(settings)
+        await agent.process.start()
+        try:
+            await agent.process.wait_registered("sim.claimsmith.dev")
+            await wait_published(client, "sim.claimsmith.dev")
+            yield agent
+        finally:
+            try:
+                if agent.process.process.returncode is None:
+                    await delete_pods(client)
+            finally:
+                await agent.process.stop()
+
+
+def _make(cluster: RealCluster, folder: Path) -> AgentProcess:
+    command = agent_command(cluster, "--config", str(folder / "agent.yaml"))
+    return AgentProcess(command, cluster.folder / "agent.log")
