@@ -26,6 +26,8 @@ __all__ = ["AgentProcess", "agent_command", "serving"]
 _WAIT_S: Final = 30.0
 _STOP_S: Final = 15.0
 _LINE_MAX_BYTES: Final = 1 << 20
+_WITH_THE_TESTS: Final = ("setpriv", "--pdeathsig", "KILL")
+"""Begins a command that ends with the tests even when they are killed."""
 
 
 class AgentProcess:
@@ -158,7 +160,8 @@ def agent_command(cluster: RealCluster, *words: str, kubeconfig: Path | None = N
     """
     paths: NodePaths = cluster.paths
     return [
-        sys.executable, "-m", "claimsmith", "agent", "--node-name", NODE, "--log-format", "json", "-v",
+        *_WITH_THE_TESTS, sys.executable, "-m", "claimsmith", "agent", "--node-name", NODE, "--log-format", "json",
+        "-v",
         "--kubeconfig", str(kubeconfig or cluster.kubeconfig), "--kubelet-root", str(paths.state),
         "--device-plugin-dir", str(paths.device_plugins), "--cdi-dir", str(paths.cdi), *words,
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
-from tests.cluster.cgroups import find_cgroups, make_cgroup, remove_cgroup
+from tests.cluster.cgroups import find_cgroups
 from tests.cluster.daemons import ClusterError, Daemons
 from tests.cluster.image import write_image
 from tests.cluster.recipe import NODE, GateSet, Layout, kubeconfig
@@ -185,7 +185,6 @@ class RealCluster:
         """
         try:
             self._write_files()
-            make_cgroup(self.layout.cgroup)
             self.daemons.open(stays=stays)
             for name in ("etcd", "apiserver", "containerd"):
                 self._start(name)
@@ -203,9 +202,8 @@ class RealCluster:
             raise ClusterError(f"cluster in {self.folder} does not start: {error}\n{logs}") from error
 
     def stop(self) -> None:
-        """End every process and container, and remove the cgroups; the folder and its logs stay."""
+        """End every process and container, their mounts and cgroups; the folder and its logs stay."""
         self.daemons.close()
-        remove_cgroup(self.layout.cgroup)
 
     def find_leaks(self) -> list[str]:
         """Return what a stopped cluster has left on the machine."""
@@ -213,14 +211,19 @@ class RealCluster:
         found = [f"mount {place}" for place in mounts if place.startswith(f"{self.folder}/")]
         words = _commands()
         found += [f"process {pid}: {command}" for pid, command in words if f"{self.folder}/" in command]
-        return found + [f"cgroup {path}" for path in find_cgroups(self.layout.cgroup)]
+        return found + [f"cgroup {path}" for path in find_cgroups(self.daemons.cgroup)]
 
     def _read_layout(self) -> Layout:
         """Return where things are; a folder that was used before tells its ports."""
         path = self.folder / "ports.json"
         ports = json.loads(path.read_text()) if path.exists() else _choose_ports()
-        cgroup = f"claimsmith{str(self.folder).replace('/', '-')}"
-        return Layout(folder=self.folder, binaries=self._binaries, gates=self.gates, ports=ports, cgroup=cgroup)
+        return Layout(
+            folder=self.folder,
+            binaries=self._binaries,
+            gates=self.gates,
+            ports=ports,
+            cgroup=self.daemons.cgroup,
+        )
 
     def _write_files(self) -> None:
         for name in _FOLDERS:

@@ -22,7 +22,7 @@ __all__ = ["ClusterError", "Daemons"]
 
 _START_S: Final = 60.0
 _STOP_S: Final = 20.0
-_SUPERVISOR: Final = Path(supervisor.__file__)
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _DEVICE_PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")
 _UNSHARE: Final = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--propagation", "private")
 
@@ -40,6 +40,8 @@ class Daemons:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.cgroup = f"claimsmith{str(folder).replace('/', '-')}"
+        """The cgroup that is made with the namespaces, and goes with them."""
         self._outer: subprocess.Popen[bytes] | None = None
 
     @property
@@ -64,7 +66,8 @@ class Daemons:
         flags = ["--stay"] if stays else []
         with (self._folder / "supervisor.log").open("ab") as log:
             self._outer = subprocess.Popen(
-                [*_UNSHARE, sys.executable, "-I", str(_SUPERVISOR), str(self._folder), *flags],
+                [*_UNSHARE, sys.executable, "-m", supervisor.__name__, str(self._folder), self.cgroup, *flags],
+                cwd=_CHECKOUT,
                 stdin=subprocess.DEVNULL if stays else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -1,10 +1,11 @@
-"""First process of a real cluster's own namespaces of processes and mounts: starts daemons, ends with the tests.
+r"""First process of a real cluster's own namespaces of processes and mounts: starts daemons, ends with the tests.
 
 It runs as process 1 of a pid namespace, so that nothing it started can outlive it: containers, their shims and mounts
 go when it goes, also after `kill -9` of whoever started it, whose death closes its standard input. Orphans become its
 children, and it reaps them.
 
-    unshare --mount --pid --fork --mount-proc --kill-child --propagation private python supervisor.py FOLDER [--stay]
+    unshare --mount --pid --fork --mount-proc --kill-child --propagation private \
+        python -m tests.cluster.supervisor FOLDER CGROUP [--stay]
 
 It says "ready" and listens on FOLDER/s.sock; one line of JSON is a question, and so is the answer:
 
@@ -18,7 +19,7 @@ It says "ready" and listens on FOLDER/s.sock; one line of JSON is a question, an
 
 Source: sd_notify(3).
 
-Only the standard library: it is started by path, without the tests' packages.
+When it ends it removes the cgroup CGROUP, in which the kubelet makes those of its pods.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from tests.cluster.cgroups import make_cgroup, remove_cgroup
 
 SOCKET: Final = "s.sock"
 """Name of the socket in the folder."""
@@ -65,11 +68,12 @@ class Supervisor:
 
     Args:
         folder: Where the socket and the logs are.
+        cgroup: The cgroup that goes with it.
         stays: Whether it goes on when its standard input ends.
     """
 
-    def __init__(self, folder: Path, *, stays: bool) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, cgroup: str, stays: bool) -> None:
+        self._folder, self._cgroup = folder, cgroup
         self._pids: dict[str, int | None] = {}
         self._starts: list[_Wait] = []
         self._endings: list[_Wait] = []
@@ -87,7 +91,7 @@ class Supervisor:
         self._server.listen()
         self._selector.register(self._server, selectors.EVENT_READ, self._accept)
         if not stays:
-            self._selector.register(sys.stdin, selectors.EVENT_READ, lambda: sys.exit(0))
+            self._selector.register(sys.stdin, selectors.EVENT_READ, self._end)
 
     def run(self) -> None:
         """Serve until told to end."""
@@ -137,7 +141,7 @@ class Supervisor:
             case "list":
                 answer({"daemons": self._pids})
             case "end":
-                sys.exit(0)
+                self._end()
             case other:
                 answer({"error": f"found {other!r}, allowed start, stop, signal, list, end"})
 
@@ -205,6 +209,15 @@ class Supervisor:
         until_s = time.monotonic() + float(question["patience_s"])
         self._endings.append(_Wait(name=question["name"], pid=pid, until_s=until_s, answer=answer))
 
+    def _end(self) -> None:
+        """Kill all there is but itself, and remove their cgroups, which must be empty for it."""
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(-1, signal.SIGKILL)
+            while True:
+                os.waitpid(-1, 0)
+        remove_cgroup(self._cgroup)
+        sys.exit(0)
+
     def _reap(self) -> None:
         """Take in all children that have ended, orphans of daemons included."""
         while True:
@@ -249,8 +262,9 @@ def own_folders(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    where = Path(sys.argv[1])
+    where, group = Path(sys.argv[1]), sys.argv[2]
     own_folders(where)
-    supervisor = Supervisor(where, stays="--stay" in sys.argv[2:])
+    make_cgroup(group)
+    supervisor = Supervisor(where, cgroup=group, stays="--stay" in sys.argv[3:])
     print("ready", flush=True)
     supervisor.run()

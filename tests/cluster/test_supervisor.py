@@ -53,6 +53,7 @@ def daemons(folder: Path) -> Iterator[Daemons]:
         yield made
     finally:
         made.close()
+    assert not find_cgroups(made.cgroup)
 
 
 def wait_end(pid: int) -> None:
@@ -74,6 +75,7 @@ def test_everything_ends_with_a_killed_starter(folder: Path) -> None:
 
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(folder).encode() in _read(path)]
     assert str(folder) not in Path("/proc/mounts").read_text()
+    assert not find_cgroups(Daemons(folder).cgroup)
 
 
 def test_a_daemon_is_ready_when_it_says_so(daemons: Daemons, folder: Path) -> None:
