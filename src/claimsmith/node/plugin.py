@@ -108,14 +108,7 @@ class NodePlugin:
         self._folder = paths.folder_of(driver.name)
         self.meter = chosen.meter or Meter()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"driver-{driver.name}")
-        self._preparation = Preparation(
-            driver,
-            folder=self._folder,
-            cdi_folder=paths.cdi,
-            boot_id=boot_id,
-            meter=self.meter,
-            files=ClaimFiles(self._folder, driver.name, policy=chosen.metadata),
-        )
+        self._preparation = self._make_preparation(boot_id, chosen)
         self.holding = chosen.holding or Holding()
         """The prepare calls that wait; who gives a device back in another way than through this plugin wakes them."""
         self._reports = StatusReports(chosen.statuses, self._preparation.files.find_status) if chosen.statuses else None
@@ -144,6 +137,16 @@ class NodePlugin:
         """Claims whose preparation a stopped process had begun."""
         self._make_servers(chosen)
         self._stack = AsyncExitStack()
+
+    def _make_preparation(self, boot_id: str, options: PluginOptions) -> Preparation:
+        return Preparation(
+            self._driver,
+            folder=self._folder,
+            cdi_folder=self._paths.cdi,
+            boot_id=boot_id,
+            meter=self.meter,
+            files=ClaimFiles(self._folder, self._driver.name, policy=options.metadata),
+        )
 
     def _make_servers(self, options: PluginOptions) -> None:
         name, paths = self._driver.name, self._paths
