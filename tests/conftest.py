@@ -33,7 +33,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 UNHEEDED = (HealthCheck.too_slow,)
 settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=UNHEEDED)
 settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=UNHEEDED)
-settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=200, print_blob=True)
+# The same examples in every run, so that a red run says something about the change, and shows the same at home.
+settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=200, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "default"))
 
 
