@@ -7,7 +7,7 @@ import pytest
 from tests.architecture.rules import SOURCE_RULES, Rule, find_foreign_places, find_test_habits
 from tests.architecture.tree import ROOT, walk_text
 
-TIERS = ("unit", "property", "scenarios", "conformance", "cases", "architecture")
+TIERS = ("unit", "property", "scenarios", "conformance", "cases", "architecture", "cluster")
 
 
 @pytest.mark.parametrize("rule", SOURCE_RULES, ids=lambda rule: rule.__name__)
