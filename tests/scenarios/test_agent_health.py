@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from claimsmith.api.kinds import DEVICE_TAINT_RULE, EVENT, Kind
+from claimsmith.api.kinds import DEVICE_TAINT_RULE, EVENT, NODE, Kind
 from claimsmith.daemons.agent import Agent, AgentOptions
 from claimsmith.daemons.agent_driver import LoopOptions
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.inventory import Inventory
 from claimsmith.publish.health_policy import CauseRule, HealthPolicy, TaintPlace
+from claimsmith.publish.releases import RELEASE_ANNOTATION, ask_release, read_releases
 from claimsmith.telemetry import DEVICES_UNHEALTHY
 from claimsmith.testing import builders as b
 from tests.scenarios.published_node import api_server, list_slices, wait_for
@@ -187,3 +188,32 @@ async def test_rules_go_when_taints_are_in_slices_from_now_on(client: KubeClient
         left = await wait_objects(client, DEVICE_TAINT_RULE, lambda rules: len(rules) == 1)
 
         assert [rule["metadata"]["name"] for rule in left] == ["mine"]
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_device_that_must_not_return_waits_until_it_is_released(client: KubeClient, paths: NodePaths) -> None:
+    driver = Bench("gpu-0")
+    policy = replace(POLICY, rules=(CauseRule(causes=("xid-79",), returns=False),))
+    async with agent(driver, client, paths, policy):
+        driver.say("gpu-0", healthy=False)
+        await wait_for(client, tainted("gpu-0"))
+        driver.say("gpu-0", healthy=True)
+        await ask_release(client, b.NODE, add=[b.device_id("gpu-0")])
+        await wait_for(client, tainted())
+        (node,) = await wait_objects(client, NODE, lambda nodes: not read_releases(nodes[0]))
+
+        assert "annotations" not in node["metadata"] or RELEASE_ANNOTATION not in node["metadata"]["annotations"]
+
+
+async def test_a_device_that_still_fails_is_not_released(client: KubeClient, paths: NodePaths) -> None:
+    driver = Bench("gpu-0")
+    policy = replace(POLICY, rules=(CauseRule(causes=("xid-79",), returns=False),))
+    async with agent(driver, client, paths, policy):
+        driver.say("gpu-0", healthy=False)
+        await wait_for(client, tainted("gpu-0"))
+        await ask_release(client, b.NODE, add=[b.device_id("gpu-0")])
+        await wait_objects(client, NODE, lambda nodes: not read_releases(nodes[0]))
+
+        assert tainted("gpu-0")(await list_slices(client))

@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
-from claimsmith.api.kinds import DEVICE_CLASS, NODE
+from claimsmith.api.kinds import DEVICE_CLASS, NODE, RESOURCE_SLICE
+from claimsmith.api.resource import encode_resource_slice
 from claimsmith.cli.kubeconfig import written_kubeconfig
 from claimsmith.embedded.api.served import stored_kinds
 from claimsmith.embedded.api.server import EmbeddedApiServer
 from claimsmith.embedded.store import Store
 from claimsmith.kube.client import KubeClient
 from claimsmith.node.doctor_api import collect_api
+from claimsmith.publish.releases import read_releases
+from claimsmith.testing import builders as b
 from tests.scenarios.cli_process import Ran, call_claimsmith, complaint, run_claimsmith, start_claimsmith
 
 NODE_NAME = "node-a"
@@ -241,6 +244,25 @@ async def test_a_node_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
         ran = await found.run("capacity", "set", "nvidia.com/gpu=2")
 
         assert ran.code == 2
+
+
+# --- release ---------------------------------------------------------------------------------------------------------
+
+
+async def test_release_asks_the_nodes_agent_for_a_device_by_its_name(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as found:
+        await found.client.create(RESOURCE_SLICE, encode_resource_slice(b.slice_(b.device("gpu-0"))))
+        ran = await found.run("release", "gpu-0")
+
+        assert ran.code == 0
+        assert read_releases(await found.node()) == {b.device_id("gpu-0")}
+
+
+async def test_release_refuses_a_name_that_the_node_has_not(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as found:
+        ran = await found.run("release", "gpu-7")
+
+        assert "device gpu-7: found none of that name on node node-a" in complaint(ran)
 
 
 # --- doctor -----------------------------------------------------------------------------------------------------------

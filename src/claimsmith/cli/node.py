@@ -7,6 +7,7 @@ import typer
 from claimsmith.cli.node_capacity import set_capacity, show_capacity, unset_capacity
 from claimsmith.cli.node_discover import discover, label
 from claimsmith.cli.node_doctor import doctor
+from claimsmith.cli.node_release import release
 
 __all__ = ["node_app"]
 
@@ -31,4 +32,5 @@ _capacity.command("set", short_help="Give the node amounts, such as nvidia.com/g
 _capacity.command("unset", short_help="Take extended resources away.")(unset_capacity)
 _capacity.command("show", short_help="Show amounts, and who keeps them.")(show_capacity)
 node_app.command(short_help="Find what keeps devices from pods, and what to do.")(doctor)
+node_app.command(short_help="Take failed devices that work again back into use.")(release)
 node_app.add_typer(_capacity, name="capacity", short_help="Amounts of extended resources.")

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from claimsmith.api.kinds import NODE
 from claimsmith.daemons.agent_claims import AllocationWatch, ApiClaims
+from claimsmith.daemons.agent_driver import LoopOptions
 from claimsmith.daemons.agent_facts import NodeFacts
 from claimsmith.daemons.agent_options import AgentOptions, FrontEnds
 from claimsmith.daemons.agent_part import DriverPart, DriverState, NodeContext
@@ -18,8 +19,10 @@ from claimsmith.errors import ApiError, ConfigError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference
 from claimsmith.kubelet.paths import NodePaths
+from claimsmith.model.names import DeviceId
 from claimsmith.node.deviceplugins import DeviceUse
 from claimsmith.node.plugin import read_boot_id
+from claimsmith.publish.releases import ReleaseWatch
 from claimsmith.publish.taintrules import TaintRuleKeeper, remove_rules
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
@@ -61,7 +64,7 @@ class Agent:
         self._node_name, self._recorder = node_name, EventRecorder(client, "claimsmith-agent")
         self._watch = AllocationWatch(client, node_name, on_change=self._take_allocated)
         self._facts = NodeFacts(client, node_name, drivers=tuple(driver.name for driver in drivers), options=chosen)
-        self._client, self._rules = client, _make_rules(client, node_name, chosen)
+        self._client, self._chosen, self._rules = client, chosen, _make_rules(client, node_name, chosen)
         context = NodeContext(
             node_name=node_name,
             client=client,
@@ -110,9 +113,16 @@ class Agent:
             yield from part.works()
         yield from self._facts.works()
         yield self._recorder.run(), "agent events"
+        if any(loop.health.keeps_some_out for loop in _list_loops(self._chosen)):
+            yield ReleaseWatch(self._client, self._node_name, self._release).run(), "releases"
         yield (self._remove_rules() if self._rules is None else self._rules.run()), "taint rules"
         if any(part.fronts.dra and part.fronts.device_plugin for part in self._parts.values()):
             yield self._watch.run(), "allocations"
+
+    def _release(self, device: DeviceId) -> bool:
+        """Take a device back into use that people ask for."""
+        part = self._parts.get(device.driver)
+        return part is not None and part.loop.release(device)
 
     async def _remove_rules(self) -> None:
         """Delete what an agent before this one has left, when taints go elsewhere now; help, not a condition."""
@@ -169,8 +179,12 @@ class Agent:
         return tuple(part.state() for part in self._parts.values())
 
 
+def _list_loops(options: AgentOptions) -> tuple[LoopOptions, ...]:
+    """Return how each driver is asked, and how those that say nothing of it are."""
+    return (options.loop, *(front.loop for front in options.fronts.values() if front.loop is not None))
+
+
 def _make_rules(client: KubeClient, node: str, options: AgentOptions) -> TaintRuleKeeper | None:
     """Return what keeps DeviceTaintRules; None when no policy wants any."""
-    loops = (options.loop, *(front.loop for front in options.fronts.values()))
-    is_wanted = any(loop is not None and loop.health.taints == "rules" for loop in loops)
+    is_wanted = any(loop.health.taints == "rules" for loop in _list_loops(options))
     return TaintRuleKeeper(client, node) if is_wanted else None

@@ -203,6 +203,10 @@ class DriverLoop:
             raise DriverError(f"driver {self._driver.name}: discover gave a {kind}, allowed an Inventory; correct it")
         return found
 
+    def release(self, device: DeviceId) -> bool:
+        """Take a device back into use by hand; tell whether a taint went. In the event loop only."""
+        return self._graded.release(device)
+
     def look_again(self) -> None:
         """Tell all again, since somebody who is asked would answer otherwise. In the event loop only."""
         self._wake.set()

@@ -76,6 +76,12 @@ class DriverHealth:
             self._graded.note(report, now_s)
         self.look(now_s)
 
+    def release(self, device: DeviceId) -> bool:
+        """Take a device back into use by hand; tell whether a taint went."""
+        is_done = self._graded.release(device, self._clock())
+        self._wake()
+        return is_done
+
     def look(self, now_s: float) -> Mapping[DeviceId, tuple[DeviceTaint, ...]]:
         """Return the taints that hold now, and tell all who want to know of what has changed."""
         failures, changes = self._graded.failures(now_s), self._graded.take_changes()

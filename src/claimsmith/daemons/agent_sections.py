@@ -147,7 +147,7 @@ class ConfigContent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Args:
         drivers: The drivers.
-        labels: Which labels the node gets of drivers that tell theirs; see node-labels.md.
+        labels: Which labels the node gets of drivers that tell theirs; see node-facts.md.
         keep_node_capacity: Whether amounts that `claimsmith node capacity set` gave to the node are kept, whoever
             rewrites its status.
         device_metadata: Whether programs in containers get a file about each device, also where the driver gives none.

@@ -175,6 +175,11 @@ class HealthPolicy:
         standard = _STANDARD_RULES if self.standard_rules else ()
         return (*self.rules, *standard, CauseRule(effect=self.effect))
 
+    @property
+    def keeps_some_out(self) -> bool:
+        """Whether there are causes after which a device never returns by itself."""
+        return any(not (rule.returns and (rule.escalation is None or rule.escalation.returns)) for rule in self.rules)
+
     def get_rule(self, cause: str) -> CauseRule:
         """Return the rule for a cause."""
         return next(rule for rule in self.all_rules if rule.matches(cause))

@@ -1,9 +1,9 @@
 """Amounts of extended resources in a node's status, for nodes without a device plugin. Pure but for `apply_capacity`.
 
 What is wished stands in an annotation of the node, so that it can be set again. The kubelet keeps resources that it
-does not know, over its restarts too. They are lost when the Node is deleted and registers anew, when a device plugin of the
-same resource goes (the kubelet then sets 0), when somebody overwrites them, and when a kubelet registers while the
-folder of its device manager is still empty; its own socket is in that folder as a rule by then.
+does not know, over its restarts too. They are lost when the Node is deleted and registers anew, when a device plugin
+of the same resource goes (the kubelet then sets 0), when somebody overwrites them, and when a kubelet registers while
+the folder of its device manager is still empty; its own socket is in that folder as a rule by then.
 
 Source: MachineInfo in pkg/kubelet/nodestatus, reconcileExtendedResource in pkg/kubelet/kubelet_node_status.go,
 ShouldResetExtendedResourceCapacity in pkg/kubelet/cm/devicemanager, all kubernetes v1.37.2; seen on a real kubelet.
