@@ -11,12 +11,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench import bench_cel, bench_decode, bench_search
+from tests.bench import bench_cel, bench_decode, bench_hard, bench_search
 from tests.bench.figures import Figure, describe_machine, print_figures, write_figures
 
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "cel": bench_cel.measure,
     "decode": bench_decode.measure,
+    "hard": bench_hard.measure,
     "search": bench_search.measure,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"

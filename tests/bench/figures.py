@@ -25,7 +25,7 @@ class Figure:
         ours: Our figure in `unit`.
         peer: The peer's figure in `unit`.
         peer_name: Who the peer is, and whether it ran here or was recorded elsewhere.
-        unit: `.../s` where more is better, a unit of time where less is better.
+        unit: `.../s` where more is better; a unit of time, or steps, where less is better.
         work: What was done, in a few words.
     """
 

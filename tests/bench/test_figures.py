@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.bench import bench_cel, bench_decode, bench_search
+from tests.bench import bench_cel, bench_decode, bench_hard, bench_search
 from tests.bench.__main__ import main
 from tests.bench.figures import Figure, measure_best, print_figures, write_figures
 from tests.bench.upstream import SelectorRates
@@ -90,9 +90,10 @@ def test_unknown_benchmark_is_bad_input(capsys: pytest.CaptureFixture[str]) -> N
     [
         lambda: bench_cel.measure(slices=5, upstream=OtherPeer()),
         lambda: bench_decode.measure(slices=5),
+        bench_hard.measure,
         lambda: bench_search.measure(nodes=5, upstream=OtherPeer()),
     ],
-    ids=["cel", "decode", "search"],
+    ids=["cel", "decode", "hard", "search"],
 )
 def test_benchmark_runs(figures: Callable[[], Iterator[Figure]]) -> None:
     assert all(figure.ours > 0 and figure.peer > 0 for figure in figures())

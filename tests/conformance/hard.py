@@ -1,0 +1,61 @@
+"""The hard families of recorded problems: steps that our search takes, by family and size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from claimsmith.model.decision import Allocation, Pending
+from claimsmith.testing.conformance.allocator import decide
+from claimsmith.testing.conformance.records import parse_problem
+from tests.conformance.recorded import read_lines
+
+__all__ = ["SQUARE_FAMILIES", "HardCase", "solve_hard"]
+
+SQUARE_FAMILIES = {
+    "count-pigeonhole": 1,
+    "requests-pigeonhole": 2,
+    "claims-pigeonhole": 2,
+    "match-last-group": 2,
+    "distinct-missing-value": 2,
+    "mig-count": 32,
+    "mig-claims": 64,
+    "mig-4g-last": 128,
+    "mig-easy-order": 8,
+    "first-available-match": 16,
+    "gpu-nic-numa": 4,
+    "impossible-last": 2,
+    "impossible-last-count": 1,
+    "all-constraint-error": 8,
+}
+"""Families that counting or symmetry decides, and the factor of n² that their steps stay below."""
+
+
+class HardCase(NamedTuple):
+    """One problem, what is true of it by construction, and what it came to.
+
+    Args:
+        upstream_steps: Steps of upstream's search, which has not ended if it ran out of time.
+    """
+
+    family: str
+    size: int
+    truth: str
+    verdict: str
+    steps: int
+    upstream_verdict: str
+    upstream_steps: int
+
+
+def solve_hard() -> Iterator[HardCase]:
+    """Solve every problem of the families."""
+    for line in read_lines("hard"):
+        record: dict[str, Any] = json.loads(line)
+        problem, upstream = parse_problem(record), record["upstream"]["results"][0]
+        decision = decide(problem, problem.nodes[0], claims=problem.claims, allocated=problem.allocated)
+        verdict = {Allocation: "feasible", Pending: "infeasible"}.get(type(decision), "undecided")
+        meta = record["meta"]
+        yield HardCase(
+            meta["family"], meta["n"], meta["truth"], verdict, decision.steps, upstream["verdict"], upstream["steps"]
+        )
