@@ -21,12 +21,12 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.recipe import NODE
 from tests.cluster.watching import wait_for
 
-__all__ = ["AgentProcess", "agent_command", "serving"]
+__all__ = ["WITH_THE_TESTS", "AgentProcess", "agent_command", "serving"]
 
 _WAIT_S: Final = 30.0
 _STOP_S: Final = 15.0
 _LINE_MAX_BYTES: Final = 1 << 20
-_WITH_THE_TESTS: Final = ("setpriv", "--pdeathsig", "KILL")
+WITH_THE_TESTS: Final = ("setpriv", "--pdeathsig", "KILL")
 """Begins a command that ends with the tests even when they are killed."""
 
 
@@ -160,7 +160,7 @@ def agent_command(cluster: RealCluster, *words: str, kubeconfig: Path | None = N
     """
     paths: NodePaths = cluster.paths
     return [
-        *_WITH_THE_TESTS, sys.executable, "-m", "claimsmith", "agent", "--node-name", NODE, "--log-format", "json",
+        *WITH_THE_TESTS, sys.executable, "-m", "claimsmith", "agent", "--node-name", NODE, "--log-format", "json",
         "-v",
         "--kubeconfig", str(kubeconfig or cluster.kubeconfig), "--kubelet-root", str(paths.state),
         "--device-plugin-dir", str(paths.device_plugins), "--cdi-dir", str(paths.cdi), *words,

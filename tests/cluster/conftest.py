@@ -23,6 +23,7 @@ if is_left_out():
 
 _SHOWN_LINES = {"kubelet": 40, "agent": 40, "containerd": 10, "scheduler": 10}
 """How much of each log is shown with a failed test."""
+_BEGINNINGS = pytest.StashKey[dict[str, int]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,6 +49,14 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     is_wanted = any("real_cluster" in getattr(item, "fixturenames", ()) for item in session.items)
     if is_wanted and not find_obstacle() and not session.config.option.collectonly:
         build_binaries()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Remember where the logs were, so that a failed test shows its own part of them."""
+    cluster = getattr(item, "funcargs", {}).get("real_cluster")
+    if isinstance(cluster, RealCluster):
+        item.stash[_BEGINNINGS] = {name: cluster.daemons.log_size(name) for name in _SHOWN_LINES}
 
 
 @pytest.fixture(scope="session")
@@ -77,5 +86,6 @@ def pytest_runtest_makereport(
     cluster = getattr(item, "funcargs", {}).get("real_cluster")
     if report.failed and isinstance(cluster, RealCluster):
         for name, lines in _SHOWN_LINES.items():
-            report.sections.append((f"{name}.log", cluster.daemons.tail(name, lines)))
+            since = item.stash.get(_BEGINNINGS, {}).get(name, 0)
+            report.sections.append((f"{name}.log", cluster.daemons.tail(name, lines, since=since)))
     return report

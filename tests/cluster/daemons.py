@@ -143,10 +143,24 @@ class Daemons:
         outer = {int(words[-1]): int(words[0]) for words in self._namespaced()}
         return outer.get(inner)
 
-    def tail(self, name: str, lines: int = 30) -> str:
-        """Return the end of a daemon's log."""
+    def tail(self, name: str, lines: int = 30, *, since: int = 0) -> str:
+        """Return the end of a daemon's log.
+
+        Args:
+            lines: How much of it.
+            since: Nothing from before this size in bytes.
+        """
         path = self._folder / f"{name}.log"
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
+        if not path.exists():
+            return ""
+        with path.open("rb") as log:
+            log.seek(since)
+            return "\n".join(log.read().decode(errors="replace").splitlines()[-lines:])
+
+    def log_size(self, name: str) -> int:
+        """Return the size of a daemon's log in bytes."""
+        path = self._folder / f"{name}.log"
+        return path.stat().st_size if path.exists() else 0
 
     def _namespaced(self) -> list[list[str]]:
         """Return the ids of each process in the namespace, from the outermost to the innermost."""
