@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from claimsmith.daemons.controller_retries import RetryWatcher
 from claimsmith.daemons.controller_returns import ReturnWatcher
 from claimsmith.kube.client import KubeClient
 from tests.cluster.agents import AgentProcess, agent_command, serving
@@ -128,6 +129,18 @@ def has_device_status(obj: dict[str, Any]) -> bool:
 
 
 @contextlib.asynccontextmanager
+async def controlling(client: KubeClient) -> AsyncIterator[None]:
+    """Do what the controller does for waiting pods."""
+    works = [asyncio.create_task(watcher.run()) for watcher in (ReturnWatcher(client), RetryWatcher(client))]
+    try:
+        yield
+    finally:
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
 async def killed_in_prepare(cluster: RealCluster, client: KubeClient, packages: Path) -> AsyncIterator[None]:
     """Have a pod wait for a claim whose preparation began in an agent that is no more."""
     env = {"PYTHONPATH": str(packages), "CLAIMSMITH_TEST_BLOCKS": "1"}
@@ -146,15 +159,13 @@ async def killed_in_prepare(cluster: RealCluster, client: KubeClient, packages: 
 async def test_the_controller_lets_a_pod_start_soon_after_a_kill_in_prepare(
     real_cluster: RealCluster, client: KubeClient, packages: Path, record_property: Any
 ) -> None:
-    watching = asyncio.create_task(ReturnWatcher(client).run())
-    async with killed_in_prepare(real_cluster, client, packages):
+    async with controlling(client), killed_in_prepare(real_cluster, client, packages):
         begun_s = time.monotonic()
         env = {"PYTHONPATH": str(packages)}
         async with serving(real_cluster, client, plugin="odd", drivers=[DRIVER], env=env):
             await wait_for_object(client, POD, "waiting", is_ready, timeout_s=SOON_S)
             record_property("kill_to_ready_s", round(time.monotonic() - begun_s, 2))
             events = real_cluster.get_json("events", "-A", "--field-selector", "reason=DriverReturned")["items"]
-    watching.cancel()
 
     assert any("never answered: default/waiting" in event["message"] for event in events)
 
@@ -191,7 +202,7 @@ async def test_pods_that_were_deleted_while_no_agent_ran_go_soon_after_its_retur
 ) -> None:
     settings = "gpus: [{model: A100-40, count: 4}]"
     names = [f"pod-{number}" for number in range(4)]
-    async with serving(real_cluster, client, settings) as first:
+    async with controlling(client), serving(real_cluster, client, settings) as first:
         await client.create(DEVICE_CLASS, device_class("gpu", 'device.driver == "sim.claimsmith.dev"'))
         await client.create(RESOURCE_CLAIM_TEMPLATE, template("gpu", exactly("gpu", "gpu")))
         for name in names:
@@ -201,10 +212,8 @@ async def test_pods_that_were_deleted_while_no_agent_ran_go_soon_after_its_retur
         await first.kill()
         await asyncio.to_thread(real_cluster.kubectl, "delete", "pods", "--all", "--wait=false")
         await asyncio.sleep(5)
-        watching = asyncio.create_task(ReturnWatcher(client).run())
         async with serving(real_cluster, client, settings):
             for name in names:
                 await wait_gone(client, POD, name, namespace="default", timeout_s=SOON_S)
-        watching.cancel()
 
     assert real_cluster.list_cdi_files() == []
