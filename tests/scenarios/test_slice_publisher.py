@@ -371,6 +371,17 @@ async def test_a_server_that_is_away_is_asked_again(api: CountingClient) -> None
         assert publisher.last_error is None
 
 
+async def test_tries_at_a_server_that_is_away_are_no_contest(api: CountingClient) -> None:
+    told: list[str] = []
+    client = AwayAtFirst(api)
+    client.failures = 10
+    async with publishing(client) as publisher:
+        publisher.subscribe_contests(told.append)
+        await publisher.wait_published()
+
+        assert told == []
+
+
 async def test_two_drivers_on_one_node_leave_each_other_alone(api: CountingClient) -> None:
     nics = Inventory.of(b.device("nic-0"))
     async with publishing(api) as publisher, publishing(api, nics, driver="nic.example.test") as other:

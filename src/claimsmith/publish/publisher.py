@@ -125,6 +125,11 @@ class SlicePublisher:
         """Return once it is known what the API server has."""
         await self._synced.wait()
 
+    @property
+    def is_published(self) -> bool:
+        """Whether the API server shows what was last given to `publish`."""
+        return self._published.is_set()
+
     async def wait_published(self) -> None:
         """Return once the API server shows what was last given to `publish`."""
         await self._published.wait()
@@ -215,7 +220,8 @@ class SlicePublisher:
 
     async def _pace(self, stored: Mapping[str, StoredSlice]) -> None:
         """Slow down when slices have to be put back again and again, and tell who changed them."""
-        if self._contest.count():
+        is_repair = self._error is None  # Else it is another try of a write that the API server did not take.
+        if is_repair and self._contest.count():
             manager = find_last_manager(item.raw for item in stored.values())
             text = (
                 f"Slices of driver {self._owner.driver} on node {self._owner.node} were deleted or changed by others "
