@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ from claimsmith.model.prepared import ClaimKey, Mount, PreparedDevice, PreparedD
 from claimsmith.node.cdi_edits import check_environment, plan_edits
 from claimsmith.node.entry import HeldDevice, PreparedClaim
 
-__all__ = ["CDI_VERSION", "CdiPlan", "cdi_kind", "find_described_claim", "plan_cdi_spec"]
+__all__ = ["CDI_VERSION", "CdiPlan", "cdi_kind", "find_described_claim", "find_mounted_files", "plan_cdi_spec"]
 
 CDI_VERSION: Final = "0.6.0"
 """Version that the files name: the lowest with annotations and device names that begin with a digit."""
@@ -47,9 +48,18 @@ class _DeviceNote(msgspec.Struct, frozen=True, omit_defaults=True):
     admin: bool = False
 
 
-class _Device(msgspec.Struct, frozen=True):
+class _Mount(msgspec.Struct, frozen=True, rename="camel"):
+    host_path: str = ""
+
+
+class _Edits(msgspec.Struct, frozen=True):
+    mounts: tuple[_Mount, ...] = ()
+
+
+class _Device(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     annotations: dict[str, str]
+    container_edits: _Edits = _Edits()
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -141,6 +151,16 @@ def find_described_claim(data: bytes, driver: str) -> PreparedClaim | None:
     )
     key = ClaimKey(namespace=claim.namespace, name=claim.name, uid=claim.uid)
     return PreparedClaim(claim=key, devices=devices, boot_id=claim.boot)
+
+
+def find_mounted_files(data: bytes, folder: Path) -> tuple[Path, ...]:
+    """Return which files below a folder a CDI file mounts; none for a damaged file."""
+    try:
+        spec = msgspec.json.decode(data, type=_Spec)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ()
+    paths = (Path(mount.host_path) for device in spec.devices for mount in device.container_edits.mounts)
+    return tuple(path for path in paths if path.is_relative_to(folder))
 
 
 def _identity(device: RequestedDevice) -> tuple[DeviceId, str, str]:

@@ -10,7 +10,7 @@ import msgspec
 
 from claimsmith.errors import ConfigError
 from claimsmith.model.prepared import ClaimKey
-from claimsmith.node.cdi import cdi_kind, find_described_claim
+from claimsmith.node.cdi import cdi_kind, find_described_claim, find_mounted_files
 from claimsmith.node.durable import remove_durable, write_durable
 from claimsmith.node.entry import PreparedClaim, parse_uid
 from claimsmith.telemetry import get_logger, log_event
@@ -57,13 +57,20 @@ class CdiFiles:
         """
         remove_durable(self.path_of(claim))
 
-    def describes(self, entry: PreparedClaim) -> bool:
-        """Tell whether the file of a claim is there, whole, and defines the devices of the entry for the same boot."""
+    def describes(self, entry: PreparedClaim, *, mounted_from: Path | None = None) -> bool:
+        """Tell whether the file of a claim is there, whole, and defines the devices of the entry for the same boot.
+
+        Args:
+            entry: The claim.
+            mounted_from: A folder of ours; what the file mounts from there must be there too.
+        """
         try:
-            found = find_described_claim(self.path_of(entry.claim).read_bytes(), self._driver)
+            data = self.path_of(entry.claim).read_bytes()
         except OSError:
             return False
-        return found == entry
+        if find_described_claim(data, self._driver) != entry:
+            return False
+        return mounted_from is None or all(path.exists() for path in find_mounted_files(data, mounted_from))
 
     def read_claims(self) -> tuple[PreparedClaim, ...]:
         """Return the claims that the files in the folder describe; damaged and foreign files are skipped, not touched.

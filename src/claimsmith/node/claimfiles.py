@@ -63,6 +63,8 @@ class ClaimFiles:
         policy: MetadataPolicy | None = None,
         now_s: Callable[[], float] = time.time,
     ) -> None:
+        self.folder = folder
+        """Where the files are."""
         self._metadata, self._statuses = folder / METADATA_FOLDER, folder / STATUS_FOLDER
         self._driver, self._policy, self._now_s = driver, policy or MetadataPolicy(), now_s
 

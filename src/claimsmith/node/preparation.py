@@ -129,8 +129,9 @@ class Preparation:
 
     def _find_answer(self, checkpoint: Checkpoint, uid: str) -> PreparedClaim | None:
         entry = checkpoint.find(uid)
-        usable = entry is not None and entry.finished and entry.boot_id == self._boot_id and self._cdi.describes(entry)
-        return entry if usable else None
+        if entry is None or not entry.finished or entry.boot_id != self._boot_id:
+            return None
+        return entry if self._cdi.describes(entry, mounted_from=self.files.folder) else None
 
     def _settle_other_devices(self, checkpoint: Checkpoint, wanted: PreparedClaim) -> None:
         """Deal with an entry of the same claim for other devices, as after a new allocation."""

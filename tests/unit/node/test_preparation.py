@@ -2,16 +2,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from claimsmith.errors import ClaimNotReadyError, DeviceHeldError, DriverError
-from claimsmith.model.prepared import ClaimKey, PrepareRequest
+from claimsmith.model.prepared import ClaimKey, DeviceMetadata, PreparedDevices, PrepareRequest
 from claimsmith.node.preparation import Preparation
 from claimsmith.telemetry import CHECKPOINT_DAMAGED, CLAIMS_PREPARED, Meter
 from claimsmith.testing.builders import claim_key, prepare_request, requested
 from tests.unit.node.recording_driver import RecordingDriver
+
+
+class TellingDriver(RecordingDriver):
+    """Tells programs in containers of each device."""
+
+    def prepare(self, request: PrepareRequest) -> PreparedDevices:
+        made = super().prepare(request)
+        return replace(made, devices=tuple(replace(item, metadata=DeviceMetadata()) for item in made.devices))
 
 
 class Bench:
@@ -112,6 +121,18 @@ def test_a_removed_cdi_file_comes_back_with_the_next_call(bench: Bench) -> None:
 
     assert preparation.prepare(ask()) == first
     assert len(bench.files()) == 1
+
+
+def test_a_removed_metadata_file_comes_back_with_the_next_call(bench: Bench) -> None:
+    bench.driver = TellingDriver()
+    preparation = bench.start()
+    first = preparation.prepare(ask())
+    (path,) = bench.folder.glob("dra-device-metadata/*/*/metadata.json")
+    whole = path.read_bytes()
+    path.unlink()
+
+    assert preparation.prepare(ask()) == first
+    assert path.read_bytes() == whole
 
 
 def test_after_a_reboot_devices_are_prepared_as_they_are_now_under_the_same_ids(bench: Bench) -> None:
