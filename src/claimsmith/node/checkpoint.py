@@ -7,8 +7,8 @@ Version 1 had no grants. It reads and writes a file of version 2 as long as ther
 there are some, since it would give the same devices away again.
 
 Order of writes, so that a stop between any two is mended when the kubelet calls again:
-    prepare:    entry (begun) → driver → CDI file → entry (finished) → answer
-    unprepare:  CDI file removed → driver → entry removed → answer
+    prepare:    entry (begun) → driver → metadata and status → CDI file → entry (finished) → answer
+    unprepare:  CDI file removed → driver → metadata and status removed → entry removed → answer
 An entry that was begun already holds its devices. A finished entry counts only while its CDI file describes it.
 """
 
