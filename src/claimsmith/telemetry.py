@@ -13,6 +13,7 @@ from typing import Final
 __all__ = [
     "CHECKPOINT_DAMAGED",
     "CLAIMS_PREPARED",
+    "DEVICES_PUBLISHED",
     "DEVICES_UNHEALTHY",
     "DEVICE_FAILURES",
     "DRIVER_CALLS",
@@ -38,6 +39,8 @@ DEVICE_FAILURES: Final = "claimsmith_device_failures_total"
 """Failures that drivers have reported; labels driver, cause."""
 DEVICES_UNHEALTHY: Final = "claimsmith_unhealthy_devices"
 """Devices that are out of use; labels driver, effect (NoSchedule or NoExecute)."""
+DEVICES_PUBLISHED: Final = "claimsmith_published_devices"
+"""Devices that the API server shows; label driver."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 """Name of a metric and its labels, sorted by name."""

@@ -54,12 +54,14 @@ def run_agent_command(arguments: Sequence[str]) -> None:
         return
     from claimsmith.cli.interrupts import run_interruptible
     from claimsmith.cli.logs import show_logs
+    from claimsmith.daemons.agent_listen import parse_listen_address
     from claimsmith.daemons.agent_process import AgentPlace, get_node_name, run_agent
 
     show_logs(given.verbose, usual="info", as_json=given.log_format == "json")
     config = _read_config(given)
     node_name = get_node_name(given.node_name, os.environ)
-    place = AgentPlace(node_name=node_name, paths=_build_paths(given), instance_uid=given.pod_uid)
+    listen = parse_listen_address(given.listen) if given.listen else None
+    place = AgentPlace(node_name=node_name, paths=_build_paths(given), instance_uid=given.pod_uid, listen=listen)
     run_interruptible(run_agent(config, client=_open_client(given), place=place))
 
 
@@ -96,6 +98,10 @@ def build_agent_parser() -> argparse.ArgumentParser:
         help="where the kubelet looks for device plugins, whatever its root; default: %(default)s",
     )  # fmt: skip
     add("--cdi-dir", type=Path, metavar="DIR", default=_CDI, help="where CDI files go; default: %(default)s")
+    add(
+        "--listen", metavar="PORT", default="",
+        help="port on 127.0.0.1, or HOST:PORT, for /healthz, /readyz and /metrics; default: none",
+    )  # fmt: skip
     add("--log-format", choices=("text", "json"), default="text", help="how log lines look; default: %(default)s")
     add(
         "--print-manifests", action="store_true",

@@ -13,6 +13,7 @@ from claimsmith.api.kinds import NODE
 from claimsmith.daemons.agent_claims import AllocationWatch, ApiClaims
 from claimsmith.daemons.agent_driver import LoopOptions
 from claimsmith.daemons.agent_facts import NodeFacts
+from claimsmith.daemons.agent_listen import Status
 from claimsmith.daemons.agent_options import AgentOptions, FrontEnds
 from claimsmith.daemons.agent_part import DriverPart, DriverState, NodeContext
 from claimsmith.errors import ApiError, ConfigError
@@ -25,7 +26,7 @@ from claimsmith.node.plugin import read_boot_id
 from claimsmith.publish.releases import ReleaseWatch
 from claimsmith.publish.taintrules import TaintRuleKeeper, remove_rules
 from claimsmith.sdk.driver import Driver
-from claimsmith.telemetry import Meter, get_logger, log_event
+from claimsmith.telemetry import DEVICES_PUBLISHED, Meter, Sample, get_logger, log_event
 
 __all__ = ["Agent", "AgentOptions", "DriverState", "FrontEnds"]
 
@@ -177,6 +178,14 @@ class Agent:
     def states(self) -> tuple[DriverState, ...]:
         """Return how the drivers fare, in their order."""
         return tuple(part.state() for part in self._parts.values())
+
+    def status(self) -> Status:
+        """Return what is told of the agent over HTTP."""
+        missing = [sentence for part in self._parts.values() for sentence in part.missing()]
+        gauges: dict[Sample, float] = {
+            (DEVICES_PUBLISHED, (("driver", state.driver),)): state.devices for state in self.states()
+        }
+        return Status(missing=tuple(missing), samples={**self.meter.values(), **gauges})
 
 
 def _list_loops(options: AgentOptions) -> tuple[LoopOptions, ...]:

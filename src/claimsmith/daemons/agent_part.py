@@ -226,6 +226,16 @@ class DriverPart:
         unanswered = tuple(map(str, self.plugin.unanswered))
         await report_return(self._context.client, self.driver.name, node=self._context.node_name, unanswered=unanswered)
 
+    def missing(self) -> tuple[str, ...]:
+        """Return one sentence for each thing that keeps the driver from being served; none when it is."""
+        name, found = self.driver.name, list(self.state().errors)
+        registration = self.plugin.registration
+        if self.plugin.is_serving and not registration.registered:
+            found.append(f"driver {name}: {registration.error or 'the kubelet has not registered it yet'}")
+        if self._sides.publishes and not self.publisher.is_published:
+            found.append(f"driver {name}: its devices are not published yet")
+        return tuple(found)
+
     def state(self) -> DriverState:
         """Return how the driver fares."""
         adjusted = [problem for problem in self.publisher.problems if problem.published]

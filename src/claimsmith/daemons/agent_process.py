@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
 from claimsmith.daemons.agent import Agent
 from claimsmith.daemons.agent_config import AgentConfig, build_agent_options, create_configured
+from claimsmith.daemons.agent_listen import ListenAddress, listening
 from claimsmith.errors import InputError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
@@ -29,11 +31,13 @@ class AgentPlace:
         node_name: Name of the node in the API.
         paths: The folders of the node.
         instance_uid: uid of the agent's pod; needed only for two at a time, as during a rolling update.
+        listen: Where it tells of itself over HTTP; None: nowhere.
     """
 
     node_name: str
     paths: NodePaths = field(default_factory=NodePaths.of_kubelet)
     instance_uid: str = ""
+    listen: ListenAddress | None = None
 
 
 def get_node_name(given: str, environment: Mapping[str, str]) -> str:
@@ -65,9 +69,20 @@ async def run_agent(config: AgentConfig, *, client: KubeClient, place: AgentPlac
             paths=place.paths,
             options=build_agent_options(config, chosen, instance_uid=place.instance_uid),
         )
-        async with agent:
+        async with _listening(place.listen, agent), agent:
             names = ",".join(item.driver.name for item in chosen) or "none"
             log_event(_log, logging.INFO, "Agent runs", node=place.node_name, drivers=names)
             await asyncio.Event().wait()
     finally:
         await client.close()
+
+
+@contextlib.asynccontextmanager
+async def _listening(address: ListenAddress | None, agent: Agent) -> AsyncIterator[None]:
+    """Tell of an agent over HTTP while the context is open, if that is wished for."""
+    if address is None:
+        yield
+        return
+    async with listening(address, agent.status) as port:
+        log_event(_log, logging.INFO, "Agent listens", host=address.host, port=port)
+        yield
