@@ -87,4 +87,6 @@ class HealthService:
 
 
 def _cut(message: str) -> str:
+    """Return a driver's text as the protocol can carry it: no longer than the kubelet keeps, and UTF-8."""
+    message = message.encode(errors="replace").decode()
     return message if len(message) <= _MESSAGE_MAX else message[: _MESSAGE_MAX - 3] + "..."

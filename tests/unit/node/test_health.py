@@ -53,6 +53,23 @@ async def test_without_a_change_the_list_comes_again_with_the_time() -> None:
     assert sent == [100, 110]
 
 
+async def test_a_clock_that_jumps_back_stops_nothing() -> None:
+    times = iter((1_000_000.0, 50.0, 60.0))
+    service = HealthService("node-a", now_s=lambda: next(times), period_s=0)
+    service.report(DeviceHealth(device="gpu-0", healthy=True))
+    stream = watch(service)
+    sent = [(await anext(stream)).devices[0].last_updated_time for _ in range(3)]
+
+    assert sent == [1_000_000, 50, 60]
+
+
+async def test_a_message_that_is_no_utf_8_is_sent_all_the_same() -> None:
+    service = HealthService("node-a")
+    service.report(DeviceHealth(device="gpu-0", healthy=False, message="bad \udcff byte"))
+
+    assert (await anext(watch(service))).devices[0].message == "bad ? byte"
+
+
 async def test_a_long_message_is_cut_to_what_the_kubelet_keeps() -> None:
     service = HealthService("node-a")
     service.report(DeviceHealth(device="gpu-0", healthy=False, message="x" * 2000))
