@@ -19,7 +19,7 @@ _DERIVED: Final = "derived.example.com/group"
 _COUNTS: Final = {1: 9, 2: 4, 3: 1, 5: 0.3, 20: 0.2, 33: 0.05}
 _MANY: Final = {1: 3, 11: 1, 16: 3, 17: 3, 22: 1, 32: 1, 33: 0.3}
 """How many devices requests want, where few and where many are there."""
-_FULL: Final = {31: 1, 32: 6, 33: 3}
+_FULL: Final = {31: 1, 32: 8, 33: 1}
 """How many devices claims want that are about as large as a claim can be."""
 _AMOUNTS: Final[Mapping[str, Mapping[str, float]]] = {
     "memory": {"1Gi": 3, "2Gi": 4, "3Gi": 3, "4Gi": 3, "5Gi": 3, "8Gi": 1, "9Gi": 1, "4294967295": 1, "4294967297": 1},
@@ -160,7 +160,7 @@ def _draw_full_requests(chance: Chance, themes: Themes) -> list[Json]:
 
     Alternatives that want more than the last of them bring the claim above the limit, which is no error.
     """
-    way = chance.weigh({"exact": 3, "alternatives": 4 if "alternatives" in themes else 1, "all": 2})
+    way = chance.weigh({"exact": 3, "alternatives": 5 if "alternatives" in themes else 0.5, "all": 1})
     left, requests = chance.weigh(_FULL), list[Json]()
     while left:
         count = left if len(requests) == 3 else chance.number(1, left)

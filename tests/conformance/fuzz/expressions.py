@@ -67,6 +67,14 @@ _ATTRIBUTE_IDS: Final = {
     STRING: ("model",), INT: ("index",), BOOL: ("healthy",), SEMVER: ("version",), list_of(INT): ("peers",),
     list_of(STRING): ("modes",), list_of(BOOL): ("flags",), list_of(SEMVER): ("firmware",),
 }  # fmt: skip
+_BORDERS: Final = {
+    INT: ("7", "-7", "2", "-2", "3", "-1", "0", "1", "-9223372036854775808", "9223372036854775807", "3037000500"),
+    UINT: ("7u", "2u", "3u", "0u", "1u", "18446744073709551615u", "4294967296u"),
+}
+_CLOSE: Final = {
+    SEMVER: ("1.2.3", "1.2.3-rc.1", "1.2.3-rc.2", "1.2.3-rc.10", "1.2.3-rc", "1.2.3-1", "1.2.3+b", "1.10.0", "2.0.0-0"),
+    QUANTITY: ("1", "1000m", "1k", "1000", "1Ki", "1024", "1023999m", "10Gi", "10737418240", "1e3", "0", "-1", "1n"),
+}
 _LENGTHS: Final = {0: 2, 1: 3, 2: 3, 3: 2, 30: 0.15}
 _FORMATS: Final = ("dns1123Label", "uuid", "labelValue", "uri", "qualifiedName", "date", "byte")
 _DEPTHS: Final = {1: 1.0, 2: 3.0, 3: 4.0, 4: 2.0, 5: 0.7}
@@ -78,9 +86,9 @@ def draw_question(seed: str) -> dict[str, Any]:
     features = chance.weigh({"all": 4, "default": 3, "none": 1})
     maker = ExpressionMaker(chance, depth=chance.weigh(_DEPTHS))
     question: dict[str, Any] = {"name": seed, "features": features, "driver": DRIVER, "device": draw_device(chance)}
-    if chance.happens(0.15):
+    if chance.happens(0.2):
         question["derivedAttribute"] = True
-        inner = chance.pick((STRING, INT, BOOL, SEMVER, STRING, DOUBLE))
+        inner = chance.pick((STRING, INT, INT, BOOL, SEMVER, STRING, DOUBLE))
         text = maker.make(list_of(inner) if chance.happens(0.3) else inner)
     else:
         text = maker.make(DYN if chance.happens(0.05) else BOOL)
@@ -232,6 +240,9 @@ class ExpressionMaker:
         makers: dict[Callable[[CelType], str], float] = {self._bind: 1, self._map_optional: 0.5}
         if wanted == BOOL:
             makers |= {self._quantifier: 4, self._has: 2, self._membership: 2, self._logic: 5, self._comparison: 5}
+            makers |= {self._order: 1.5, self._domains: 0.5, self._loops: 0.05}
+        if wanted in (INT, UINT):
+            makers |= {self._arithmetic: 3}
         if wanted.kind == "list":
             makers |= {self._filter: 3, self._map: 3, self._sort: 1, self._transform_list: 1}
         if wanted.kind == "map":
@@ -316,6 +327,43 @@ class ExpressionMaker:
         other = self._chance.pick((INT, UINT, DOUBLE)) if a_type in (INT, UINT, DOUBLE) else a_type
         sign = self._chance.pick(("==", "!=", "<", "<=", ">", ">="))
         return f"{_tight(self.make(a_type))} {sign} {_tight(self.make(other))}"
+
+    def _arithmetic(self, wanted: CelType) -> str:
+        """An operation at the borders of numbers, or where rounding shows."""
+        pick = self._chance.pick
+        left, right = (pick(_BORDERS[wanted]) for _ in range(2))
+        return f"({left} {pick(('/', '%', '/', '%', '+', '-', '*'))} {right})"
+
+    def _order(self, wanted: CelType) -> str:
+        """Two values that are close, by the functions that tell which comes first."""
+        chance = self._chance
+        a_type = chance.pick((SEMVER, QUANTITY))
+        left, right = (f"{_MADE_FROM_TEXT[a_type][0]}({json.dumps(chance.pick(_CLOSE[a_type]))})" for _ in range(2))
+        if chance.happens(0.25) and (read := self._read(a_type)):
+            left = read
+        function = chance.pick(("isLessThan", "isGreaterThan", "compareTo", "=="))
+        if function == "==":
+            return f"{left} == {right}"
+        sign = f" {chance.pick(('<', '==', '>'))} 0" if function == "compareTo" else ""
+        return f"{left}.{function}({right}){sign}"
+
+    def _domains(self, wanted: CelType) -> str:
+        """Which domains a device has, known and unknown ones."""
+        chance = self._chance
+        base = f"device.{chance.pick(('attributes', 'capacity'))}"
+        domain = chance.pick((DRIVER, "resource.kubernetes.io", "other.example", "none.example"))
+        texts = (
+            f'"{domain}" in {base}', f"size({base}) == {chance.number(0, 3)}", f'size({base}["{domain}"]) > 0',
+            f'{base}.exists(d, d == "{domain}")', f'{base}["{domain}"] == {{}}', f'{base}[?"{domain}"].hasValue()',
+        )  # fmt: skip
+        return chance.pick(texts)
+
+    def _loops(self, wanted: CelType) -> str:
+        """Nested loops whose cost is near the limit."""
+        outer, inner = self._name(), self._name()
+        lengths = (f"lists.range({self._chance.pick((10, 100, 300, 1000, 3000))})" for _ in range(2))
+        body = self._within({outer: INT, inner: INT}, BOOL) if self._chance.happens(0.3) else f"{outer} + {inner} >= 0"
+        return f"{next(lengths)}.all({outer}, {next(lengths)}.all({inner}, {body}))"
 
     def _bind(self, wanted: CelType) -> str:
         a_type, name = self._draw_type(), self._name()

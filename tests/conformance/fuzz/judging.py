@@ -22,7 +22,8 @@ from claimsmith.testing.conformance.deviations import PANIC, UNFINISHED
 from claimsmith.testing.conformance.expressions import judge_expression
 from claimsmith.testing.conformance.records import RecordedProblem, parse_problem
 from claimsmith.testing.conformance.shares import ShareIds
-from tests.conformance.fuzz.stops import find_odd_keys
+from tests.conformance.fuzz.engines import compare_engines
+from tests.conformance.fuzz.stops import find_odd_keys, names_zone
 
 __all__ = ["Judgement", "judge_answer"]
 
@@ -32,6 +33,8 @@ Modes = frozenset[Deviation]
 MODES: Final[dict[str, Modes]] = {"like upstream": LIKE_UPSTREAM, "by default": OURS}
 HARD_STEPS_MAX: Final = 20_000
 """Steps of our search where upstream has no answer to compare it with."""
+EASY_STEPS_MAX: Final = 50_000
+"""Steps of a search that is done once more in another way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +96,12 @@ def _compare_patience(problem: RecordedProblem, node: Node, deviating: Modes) ->
 
     No answer may depend on when it begins to: most random problems are too small for it ever to begin by itself.
     """
-    patient, hasty = (
-        _search(problem, node, deviating, limits=SearchLimits(budget_steps=SEARCH_STEPS_MAX, patience=patience))
-        for patience in (PATIENCE, 0)
-    )
-    if isinstance(patient, Undecided) or isinstance(hasty, Undecided) or _essence(patient) == _essence(hasty):
+    patient = _search(problem, node, deviating, limits=SearchLimits(budget_steps=EASY_STEPS_MAX))
+    if isinstance(patient, Undecided):
+        return []
+    limits = SearchLimits(budget_steps=SEARCH_STEPS_MAX, patience=0)
+    hasty = _search(problem, node, deviating, limits=limits)
+    if isinstance(hasty, Undecided) or _essence(patient) == _essence(hasty):
         return []
     return [f"with patience 0 {describe(hasty)}, with patience {PATIENCE} {describe(patient)}"]
 
@@ -126,20 +130,21 @@ def _essence(decision: Decision) -> object:
 
 def _judge_expression(question: Json, answer: Json) -> Judgement:
     outcome = judge_expression({**question, "upstream": answer}, question["name"])
+    engines = tuple(compare_engines(question))
     if outcome.agrees:
-        return Judgement(verdict=answer["verdict"])
-    name = _name_deviation(question, answer, outcome.differences)
+        return Judgement(verdict=answer["verdict"], differences=engines)
+    name = _name_deviation(question, answer)
     if name:
-        return Judgement(verdict=answer["verdict"], deviations=(name,))
-    return Judgement(verdict=answer["verdict"], differences=outcome.differences)
+        return Judgement(verdict=answer["verdict"], differences=engines, deviations=(name,))
+    return Judgement(verdict=answer["verdict"], differences=outcome.differences + engines)
 
 
-def _name_deviation(question: Json, answer: Json, differences: tuple[str, ...]) -> str:
-    if any("unknown time zone" in text for text in differences):
+def _name_deviation(question: Json, answer: Json) -> str:
+    if names_zone(question["expression"]):
         return "time-zone"
-    if answer["verdict"] == "panic" and "unhashable type" not in answer["compileError"]:
-        return "panic"
     texts = " ".join(str(answer.get(key, "")) for key in ("compileError", "newCompileError", "runtimeError"))
+    if answer["verdict"] == "panic" and "unhashable type" not in texts:
+        return PANIC
     if "unhashable type" in texts or find_odd_keys(question["expression"]):
         return "map-key"
     return ""

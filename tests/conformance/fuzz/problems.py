@@ -54,7 +54,8 @@ def draw_problem(chance: Chance, name: str) -> tuple[Json, Themes]:
         problem["taintRules"] = [_draw_rule(problem, number, chance) for number in range(chance.number(1, 2))]
     holders = range(chance.number(1, 3)) if {"held", "vanished"} & themes else range(0)
     problem["allocatedClaims"] = [draw_holder(problem, number, chance, themes) for number in holders]
-    count = chance.weigh({1: 1, 2: 3, 3: 2} if "deep" in themes else {1: 5, 2: 3, 3: 1})
+    counts = {1: 4, 2: 1} if "limit" in themes else {1: 1, 2: 3, 3: 2} if "deep" in themes else {1: 5, 2: 3, 3: 1}
+    count = chance.weigh(counts)
     problem["claims"] = [draw_claim(number, chance, themes) for number in range(count)]
     return problem, themes
 

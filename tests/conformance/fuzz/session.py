@@ -99,22 +99,20 @@ class Session:
         return draw_near_border(self.name(number), self._upstream.ask)
 
     def judge(self, question: Json) -> Judgement:
-        """Ask both sides, and once more without what stops upstream, if anything does."""
+        """Ask both sides, and once more without what stops upstream or lets us deviate, as far as that is known."""
         answer = self._upstream.ask(_bound(question))
         judgement = self._judge_answer(question, answer)
         stops = find_stops(answer)
-        if not stops:
-            return judgement
-        substitute = without_stops(question)
+        refused = bool(judgement.deviations) and self.kind == "expressions"
+        substitute = without_stops(question) if stops or refused else None
         if substitute is None:
             return replace(judgement, stops=tuple(f"{stop}, can't be asked otherwise" for stop in stops))
         answer = self._upstream.ask(substitute)
         again = "still stops" if find_stops(answer) else "answers when asked otherwise"
-        other = self._judge_answer(substitute, answer)
-        differences = tuple(f"asked otherwise: {text}" for text in other.differences)
+        found = self._judge_answer(substitute, answer).differences
         return replace(
             judgement,
-            differences=judgement.differences + differences,
+            differences=judgement.differences + tuple(f"asked otherwise: {text}" for text in found),
             stops=tuple(f"{stop}, {again}" for stop in stops),
         )
 
@@ -170,7 +168,7 @@ class Session:
         if not self._path.exists():
             return Progress()
         saved = json.loads(self._path.read_text(encoding="utf-8"))
-        if saved.pop("drawn") != hash_generator():
+        if saved.pop("drawn") != hash_generator(self.kind):
             return Progress()
         progress = Progress(**saved)
         for name in ("verdicts", "deviations", "stops"):
@@ -180,7 +178,7 @@ class Session:
     def _save(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         saved = {field.name: getattr(self.progress, field.name) for field in fields(Progress)}
-        saved["drawn"] = hash_generator()
+        saved["drawn"] = hash_generator(self.kind)
         scratch = self._path.with_suffix(".new")
         scratch.write_text(json.dumps(saved, indent=1), encoding="utf-8")
         scratch.replace(self._path)
@@ -191,9 +189,11 @@ def _bound(question: Json) -> Json:
     return question if "expression" in question else {**question, "stepsMax": STEPS_MAX}
 
 
-def hash_generator() -> str:
-    """Return a mark of the code that questions are drawn with."""
-    names = ("claims", "cluster", "devices", "expressions", "mutations", "problems", "themes", "words")
+def hash_generator(kind: Kind) -> str:
+    """Return a mark of the code that questions of a kind are drawn with."""
+    names = ["expressions", "mutations", "words"]
+    if kind == "problems":
+        names += ["claims", "cluster", "devices", "problems", "themes"]
     sources = (Path(__file__).with_name(f"{name}.py").read_bytes() for name in names)
     return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
 

@@ -1,4 +1,4 @@
-"""Questions that upstream alone can't answer: what it does instead, and the same question without what stops it.
+"""Questions that upstream can't answer, or that we refuse: what upstream does, and the question without the cause.
 
 Upstream's answer to the question without it is compared with ours as any other, so that what stands beside a step of 0
 is still judged.
@@ -18,11 +18,13 @@ from claimsmith.cel.parser import parse
 from claimsmith.errors import CelCompileError
 from claimsmith.model.quantity import find_quantity
 
-__all__ = ["find_odd_keys", "find_stops", "without_stops"]
+__all__ = ["find_odd_keys", "find_stops", "names_zone", "without_stops"]
 
 Json = dict[str, Any]
 
 _KEYS: Final = frozenset({"bool", "int", "uint", "string"})
+_ZONE: Final = re.compile(r'"[A-Z][A-Za-z_]+/[A-Z][A-Za-z_]+"')
+"""A time zone by name, as the generator writes it."""
 _PARTICULAR: Final = re.compile(r"0x[0-9a-f]+|\d+")
 
 
@@ -36,18 +38,23 @@ def find_stops(answer: Json) -> tuple[str, ...]:
 
 
 def without_stops(question: Json) -> Json | None:
-    """Return the question without what is known to stop upstream; None when nothing of that is in it.
+    """Return the question without what stops upstream, or makes us deviate; None when nothing of that is in it.
 
     A problem is asked without the limit of steps of the first time, so that upstream gets the time that it has in its
     scheduler.
     """
     if "expression" in question:
-        text = _rename_odd_keys(question["expression"])
+        text = _ZONE.sub('"UTC"', _rename_odd_keys(question["expression"]))
         return None if text == question["expression"] else {**question, "expression": text}
     changed: Json = json.loads(json.dumps(question))
     for policy in _list_policies(changed):
         _make_positive(policy)
     return changed
+
+
+def names_zone(text: str) -> bool:
+    """Tell whether an expression has a text that may be the name of a time zone."""
+    return bool(_ZONE.search(text))
 
 
 def find_odd_keys(text: str) -> list[tuple[int, int]]:

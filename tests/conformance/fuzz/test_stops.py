@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from claimsmith.cel import Program
 from tests.conformance.fuzz import session as sessions
+from tests.conformance.fuzz.engines import compare_engines
 from tests.conformance.fuzz.session import Session
 from tests.conformance.fuzz.stops import find_odd_keys, find_stops, without_stops
 
@@ -118,3 +120,31 @@ def test_what_stops_upstream_is_asked_again_without_it_and_judged(
     assert upstream.asked[:2] == [BYTES_KEY, 'size({"key 1": {"key 0": 2}}) == 1']
     assert judgement.stops == ("panic: hash of unhashable type types.Bytes, answers when asked otherwise",)
     assert [text for text in judgement.differences if text.startswith("asked otherwise: true (), upstream: false")]
+
+
+def test_an_expression_with_a_time_zone_is_asked_again_in_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "FOLDER", tmp_path)
+    upstream = Panicking()
+    text = 'timestamp(0).getHours("Europe/Berlin") == 1'
+    question = {"name": "zone", "features": "all", "driver": "d", "device": {"name": "d"}, "expression": text}
+
+    judgement = Session("expressions", 1, upstream).judge(question)
+    assert upstream.asked == [text, 'timestamp(0).getHours("UTC") == 1']
+    assert judgement.deviations == ("time-zone",)
+    assert [found for found in judgement.differences if found.startswith("asked otherwise: estimated cost")]
+
+
+def test_engines_that_agree_show_no_difference() -> None:
+    texts = ["device.driver == 'd'", "[3, 1].sort() == [1, 3]", '1 / int(device.driver) == 2 || device.driver == "d"']
+    questions = [
+        {"name": text, "features": "all", "driver": "d", "device": {"name": "d"}, "expression": text} for text in texts
+    ]
+
+    assert [compare_engines(question) for question in questions] == [[], [], []]
+
+
+def test_a_compiled_expression_that_says_otherwise_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Program, "evaluate_value", lambda program, device: "x")
+    question = {"name": "c", "features": "all", "driver": "d", "device": {"name": "d"}, "expression": "1 < 2"}
+
+    assert compare_engines(question) == ["compiled, device 0: 'x', interpreted True"]

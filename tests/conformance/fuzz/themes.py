@@ -37,6 +37,8 @@ _THEMES: Final = {
 }  # fmt: skip
 """How often a theme is taken up, and the gate without which it is rare."""
 _RARELY: Final = 0.15
+_AMISS: Final = frozenset({"all", "blemishes", "errors", "constraints"})
+"""What would hardly let a claim be served that is as large as can be."""
 
 
 def draw_features(chance: Chance) -> tuple[str | dict[str, bool], frozenset[str]]:
@@ -61,8 +63,9 @@ def draw_features(chance: Chance) -> tuple[str | dict[str, bool], frozenset[str]
 
 def draw_themes(chance: Chance, on: frozenset[str]) -> Themes:
     """Return what a problem is about; what needs a gate that is off comes up rarely."""
-    return frozenset(
+    themes = frozenset(
         theme
         for theme, (share, gate) in _THEMES.items()
         if chance.happens(share if not gate or gate in on else share * _RARELY)
     )
+    return themes - _AMISS if "limit" in themes else themes
