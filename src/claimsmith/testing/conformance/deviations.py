@@ -29,10 +29,6 @@ HEADINGS: Final[Mapping[str, str]] = {
     Deviation.VANISHED_DEVICE: "A device in use that is no longer published",
     UNFINISHED: "A search that upstream does not finish",
     PANIC: "What makes upstream panic",
-    "map-key": "Keys of maps",
-    "time-zone": "Time zones by name",
-    "nesting": "Nesting",
-    "big-quantity": "Quantities",
 }
 """Headings of docs/deviations.md by the ids of the deviations that recorded answers can show."""
 

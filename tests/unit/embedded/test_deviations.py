@@ -1,0 +1,35 @@
+"""The embedded API server differs from a real one where docs/deviations.md says so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.unit.embedded.asgi import CLAIMS, PODS, Api, claim, open_api, pod
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with open_api() as opened:
+        yield opened
+
+
+async def test_a_pod_that_is_replaced_keeps_what_the_server_filled_in(api: Api) -> None:
+    first = (await api.post(PODS, pod())).json
+    kept = ("priority", "serviceAccountName", "tolerations")
+    plain = {**pod(), "metadata": {"name": first["metadata"]["name"], "namespace": "default"}}
+    second = await api.put(f"{PODS}/{first['metadata']['name']}", plain)
+
+    assert second.status == 200
+    assert {name: second.json["spec"][name] for name in kept} == {name: first["spec"][name] for name in kept}
+
+
+async def test_quantities_stay_as_they_are_sent(api: Api) -> None:
+    wanted = claim()
+    wanted["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "1024Mi"}}
+    reply = await api.post(CLAIMS, wanted)
+
+    assert reply.status == 201
+    exactly = reply.json["spec"]["devices"]["requests"][0]["exactly"]
+    assert exactly["capacity"] == {"requests": {"memory": "1024Mi"}}
