@@ -1,6 +1,6 @@
 # Each target sets up .venv by itself: it needs make and Python >= 3.11 with venv, no more.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster check fix bench fuzz mutation lock static format lint types layers kubectl
+.PHONY: help demo test test-cluster check fix bench bench-node fuzz mutation lock static format lint types layers kubectl
 MAKEFLAGS += --no-print-directory
 # One interpreter for every target; see scripts/bootstrap.sh.
 export PYTHON
@@ -65,6 +65,10 @@ fix: ## format, and repair what ruff can repair
 bench: ## the benchmarks beside their peers; figures go to build/bench/*.json; needs Go or fetches it
 	@scripts/bootstrap.sh dev
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-node: kubectl ## the agent on a real Kubernetes beside its peers' recorded figures; root on Linux, four minutes
+	@scripts/bootstrap.sh dev
+	$(BIN)/python -m tests.bench.node
 
 fuzz: ## random problems and expressions, ours against the real upstream; needs Go or fetches it
 	@scripts/bootstrap.sh dev
