@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from claimsmith.api.kinds import DEVICE_CLASS
 from claimsmith.model.device import Device
+from claimsmith.node.doctor_api import collect_api
+from claimsmith.node.doctor_checks_api import API_CHECKS
+from claimsmith.node.doctor_local import Machine, collect_local
 from claimsmith.testing import builders as b
 from tests.cases.casefile import CaseFile, check_fields
 from tests.cases.node_stage import NodeStage, node_stage
+from tests.scenarios.embedded_node import NODE
 from tests.scenarios.scheduling import bench
 
 _DRIVER: Final = "gpu.example.test"
 _GAPS: Final = {
     "env": "the driver for NVIDIA cards",
-    "checked-by": "the command doctor",
-    "listed-by-doctor": "the command doctor",
 }
 """What an expectation needs that is not there yet."""
 
@@ -46,21 +49,36 @@ async def judge_containers(case: CaseFile) -> list[str]:
     differences = []
     for item in case.content["containers"]:
         check_fields(item, "name", "image-env", "limits", "privileged", "expect")
-        check_fields(item["expect"], "injected", *_GAPS)
-        if "injected" in item["expect"]:
-            seen = await _run(case.content["nvml"], item)
-            differences += [f"container {item['name']}: {text}" for text in _compare(seen, item)]
+        check_fields(item["expect"], "injected", "checked-by", "listed-by-doctor", *_GAPS)
+        seen = await _run(case.content["nvml"], item)
+        differences += [f"container {item['name']}: {text}" for text in _compare(seen, item)]
     return differences
 
 
-def _compare(seen: list[str], item: Mapping[str, Any]) -> Iterator[str]:
-    wanted = sorted(item["expect"]["injected"])
-    if seen != wanted:
-        yield f"sees {seen}, right is {wanted}"
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """What came of a container.
+
+    Args:
+        devices: The devices that it sees.
+        told: What the doctor says of the pods of its node.
+    """
+
+    devices: list[str]
+    told: str
 
 
-async def _run(nvml: Mapping[str, Any], item: Mapping[str, Any]) -> list[str]:
-    """Run a pod of one container; return the devices that it sees."""
+def _compare(seen: _Seen, item: Mapping[str, Any]) -> Iterator[str]:
+    expected = item["expect"]
+    if "injected" in expected and seen.devices != (wanted := sorted(expected["injected"])):
+        yield f"sees {seen.devices}, right is {wanted}"
+    is_told = f"default/{item['name']} " in seen.told
+    if is_told is not (expected.get("checked-by") == "doctor" or bool(expected.get("listed-by-doctor"))):
+        yield f"the doctor says {seen.told!r}"
+
+
+async def _run(nvml: Mapping[str, Any], item: Mapping[str, Any]) -> _Seen:
+    """Run a pod of one container; return what came of it."""
     async with node_stage({"driver": _DRIVER, "devices": []}) as stage:
         stage.driver.devices = {device.name: device for device in _devices(nvml)}
         await stage.start_driver()
@@ -76,10 +94,17 @@ async def _run(nvml: Mapping[str, Any], item: Mapping[str, Any]) -> list[str]:
                 "image": "registry.example.test/tool",
                 "env": variables,
                 "resources": {"limits": {name: str(count) for name, count in item["limits"].items()}},
+                "securityContext": {"privileged": bool(item.get("privileged"))},
             }
             await cluster.add_pod(item["name"], containers=[container])
             pod = await stage.node.reaches(item["name"], "Running")
-        return sorted(_read_devices(stage.node.output(pod)))
+        facts = await collect_api(stage.node.client, NODE)
+        told = " ".join(finding.found for finding in API_CHECKS["pods"](collect_local(_machine(stage)), facts))
+        return _Seen(devices=sorted(_read_devices(stage.node.output(pod))), told=told)
+
+
+def _machine(stage: NodeStage) -> Machine:
+    return Machine(paths=stage.node.paths, root=stage.node.paths.state)
 
 
 def _devices(nvml: Mapping[str, Any]) -> Iterator[Device]:

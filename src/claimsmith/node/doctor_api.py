@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
-from claimsmith.api.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
+from claimsmith.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
 from claimsmith.api.resource import parse_resource_slice
 from claimsmith.errors import ApiError, ClaimsmithError
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.kube.transport import Answer
 from claimsmith.model.device import Device
-from claimsmith.node.doctor_facts import AccessFact, ApiFacts, NodeFact, PublishedDevice
+from claimsmith.node.doctor_facts import AccessFact, ApiFacts, NodeFact, PodFact, PublishedDevice
+from claimsmith.validate.names import is_extended_resource_name
 
 __all__ = ["RIGHTS", "Right", "collect_api"]
 
@@ -25,6 +26,8 @@ _REVIEW: Final = Kind(
     module="", namespaced=False, verbs=("create",),
 )  # fmt: skip
 _GROUP: Final = "resource.k8s.io"
+_VARIABLE: Final = "NVIDIA_VISIBLE_DEVICES"
+_NO_DEVICES: Final = (None, "", "void", "none")
 _IDS: Final = ("uuid", "UUID", "resource.kubernetes.io/pciBusID", "pciBusID", "pciAddress")
 
 
@@ -76,13 +79,14 @@ async def collect_api(client: KubeClient, node: str) -> ApiFacts:
         version = await client.fetch("/version")
     except ApiError as error:
         return ApiFacts(error=str(error))
-    served, found, gates, access, devices, claims = await asyncio.gather(
-        _find_versions(client),
-        _find_node(client, node),
-        _find_gates(client, node),
+    served, found, gates = await asyncio.gather(
+        _find_versions(client), _find_node(client, node), _find_gates(client, node)
+    )
+    access, devices, claims, pods = await asyncio.gather(
         asyncio.gather(*(_review(client, right) for right in RIGHTS)),
         _list_devices(client, node),
         _list_claims(client),
+        _list_pods(client, node),
     )
     return ApiFacts(
         version=str(_decode(version).get("gitVersion") or ""),
@@ -93,6 +97,7 @@ async def collect_api(client: KubeClient, node: str) -> ApiFacts:
         access=tuple(item for item in access if item is not None),
         devices=devices,
         claims=claims,
+        pods=pods,
     )
 
 
@@ -175,6 +180,38 @@ async def _list_claims(client: KubeClient) -> frozenset[str] | None:
     except ApiError:
         return None
     return frozenset(str((obj.get("metadata") or {}).get("uid") or "") for obj in found)
+
+
+async def _list_pods(client: KubeClient, node: str) -> tuple[PodFact, ...] | None:
+    try:
+        found = (await client.list(POD, field_selector=f"spec.nodeName={node}")).items
+    except ApiError:
+        return None
+    facts = map(_describe_pod, found)
+    return tuple(pod for pod in facts if pod.is_privileged or pod.sets_visible)
+
+
+def _describe_pod(pod: KubeObject) -> PodFact:
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return PodFact(
+        name=f"{metadata.get('namespace')}/{metadata.get('name')}",
+        is_privileged=not is_over and any(map(_is_privileged, containers)),
+        sets_visible=not is_over and any(map(_asks_by_variable, containers)),
+    )
+
+
+def _is_privileged(container: Mapping[str, Any]) -> bool:
+    return (container.get("securityContext") or {}).get("privileged") is True
+
+
+def _asks_by_variable(container: Mapping[str, Any]) -> bool:
+    """Tell whether a container wants cards by a variable and none in the way that Kubernetes counts."""
+    resources = container.get("resources") or {}
+    asks = bool(resources.get("claims")) or any(map(is_extended_resource_name, resources.get("limits") or {}))
+    values = [item.get("value") for item in container.get("env") or () if item.get("name") == _VARIABLE]
+    return not asks and any(value not in _NO_DEVICES for value in values)
 
 
 def _find_clock(headers: Mapping[str, str]) -> float | None:

@@ -169,6 +169,20 @@ def _judge_runtime(runtime: RuntimeFact, cdi_folder: str) -> Finding:
     return good(check, f"{name} reads {cdi_folder}")
 
 
+def check_visible(facts: LocalFacts) -> Iterator[Finding]:
+    """A runtime that obeys a variable gives cards to containers that nobody gave them to, since images set it.
+
+    Source: NVIDIA/k8s-device-plugin issue 87 and its advice.
+    """
+    names = [runtime.name for runtime in facts.runtimes if "nvidia" in runtime.default_runtime]
+    if facts.obeys_environment and names:
+        hint = "set accept-nvidia-visible-devices-envvar-when-unprivileged = false in /etc/nvidia-container-runtime/"
+        found = f"{_join(names)} with a default runtime that obeys NVIDIA_VISIBLE_DEVICES of any image"
+        yield warning("visible-devices", found, allowed="devices by CDI alone", hint=f"{hint}config.toml")
+    else:
+        yield good("visible-devices", "no runtime gives devices to whoever asks by a variable")
+
+
 def check_cdi_files(facts: LocalFacts) -> Iterator[Finding]:
     """A CDI file that can't be read may keep the runtime from starting any container with devices."""
     if facts.broken_cdi:
@@ -249,6 +263,7 @@ LOCAL_CHECKS: Final[Mapping[str, LocalCheck]] = {
     "kubelet-socket": check_kubelet_socket,
     "sockets": check_sockets,
     "runtime": check_runtime,
+    "visible-devices": check_visible,
     "cdi-files": check_cdi_files,
     "checkpoints": check_checkpoints,
     "boots": check_boots,

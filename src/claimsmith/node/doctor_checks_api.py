@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from claimsmith.node.doctor_facts import ApiFacts, LocalFacts
@@ -158,12 +158,32 @@ def check_claims(local: LocalFacts, api: ApiFacts) -> Iterator[Finding]:
         return
     gone = [name for driver in local.drivers for uid, name in driver.claims.items() if uid not in api.claims]
     if gone:
-        more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
         hint = "start the agent, which releases them within seconds; see its log if they stay"
-        found = f"devices held for {', '.join(gone[:_SHOWN])}{more}"
+        found = f"devices held for {_join(gone)}"
         yield warning("claims", found, allowed="claims that are there", hint=hint)
     else:
         yield good("claims", "every prepared claim is there")
+
+
+def check_pods(local: LocalFacts, api: ApiFacts) -> Iterator[Finding]:
+    """A privileged container sees all devices by nature; a variable may show some to others."""
+    del local
+    if api.pods is None:
+        hint = "let this user list pods"
+        yield unknown("pods", "pods that we may not list", allowed="a list of the node's pods", hint=hint)
+        return
+    privileged = [pod.name for pod in api.pods if pod.is_privileged]
+    asking = [pod.name for pod in api.pods if pod.sets_visible and not pod.is_privileged]
+    if privileged:
+        hint = "run them without privileged, or keep them off nodes with devices"
+        found = f"{_join(privileged)} privileged, which see all devices of the node"
+        yield warning("pods", found, allowed="pods that see what they were given", hint=hint)
+    if asking:
+        hint = "ask for devices in the pod's limits or claims; see that the runtime does not obey the variable"
+        found = f"{_join(asking)} setting NVIDIA_VISIBLE_DEVICES without asking for a device"
+        yield warning("pods", found, allowed="pods that see what they were given", hint=hint)
+    if not privileged and not asking:
+        yield good("pods", "all see what they were given")
 
 
 API_CHECKS: Final[Mapping[str, ApiCheck]] = {
@@ -175,6 +195,7 @@ API_CHECKS: Final[Mapping[str, ApiCheck]] = {
     "access": check_access,
     "rivals": check_rivals,
     "claims": check_claims,
+    "pods": check_pods,
 }
 """All checks of what an API server that answers has told, in order."""
 
@@ -182,3 +203,8 @@ API_CHECKS: Final[Mapping[str, ApiCheck]] = {
 def _parse_version(text: str) -> tuple[int, int] | None:
     match = _VERSION.match(text)
     return (int(match[1]), int(match[2])) if match else None
+
+
+def _join(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return f"{', '.join(texts[:_SHOWN])}{more}"

@@ -14,6 +14,7 @@ __all__ = [
     "FolderFact",
     "LocalFacts",
     "NodeFact",
+    "PodFact",
     "ProcessFact",
     "PublishedDevice",
     "RuntimeFact",
@@ -69,6 +70,7 @@ class RuntimeFact:
         is_there: Whether there is such a file; without one, the runtime's defaults hold.
         is_cdi_on: What the file says of CDI; None when it says nothing.
         cdi_folders: The folders that it reads CDI files from, with links followed; empty: the defaults.
+        default_runtime: Name of the low-level runtime that containers get; empty when the file says nothing.
         trouble: Why the file can't be read; empty when it can.
     """
 
@@ -77,6 +79,7 @@ class RuntimeFact:
     is_there: bool
     is_cdi_on: bool | None = None
     cdi_folders: tuple[str, ...] = ()
+    default_runtime: str = ""
     trouble: str = ""
 
 
@@ -119,6 +122,8 @@ class LocalFacts:
         kubelet_socket: Where device plugins register.
         registered: Ids of devices by the resource that a device plugin registered, as the kubelet's checkpoint has it.
         broken_cdi: CDI files of anybody that are no JSON or YAML.
+        obeys_environment: Whether NVIDIA's runtime gives containers what their image asks for by a variable; None when
+            it has no configuration file here.
     """
 
     system: str
@@ -136,6 +141,7 @@ class LocalFacts:
     drivers: tuple[DriverFact, ...] = ()
     registered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     broken_cdi: tuple[str, ...] = ()
+    obeys_environment: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +161,21 @@ class PublishedDevice:
     driver: str
     device: str
     ids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFact:
+    """A pod of the node that may see more devices than it was given.
+
+    Args:
+        name: Namespace and name.
+        is_privileged: Whether one of its containers is privileged.
+        sets_visible: Whether a container that asks for no device sets NVIDIA_VISIBLE_DEVICES to some.
+    """
+
+    name: str
+    is_privileged: bool = False
+    sets_visible: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +210,7 @@ class ApiFacts:
         access: What this user may do.
         devices: All devices in slices of the node; None when they can't be listed.
         claims: uids of all claims; None when they can't be listed.
+        pods: Those pods of the node that may see more devices than they were given; None when pods can't be listed.
     """
 
     error: str = ""
@@ -200,3 +222,4 @@ class ApiFacts:
     access: tuple[AccessFact, ...] = ()
     devices: tuple[PublishedDevice, ...] | None = None
     claims: frozenset[str] | None = None
+    pods: tuple[PodFact, ...] | None = None

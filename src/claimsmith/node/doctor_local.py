@@ -25,7 +25,7 @@ from claimsmith.node.doctor_facts import (
     ProcessFact,
     SocketFact,
 )
-from claimsmith.node.doctor_runtime import find_runtimes
+from claimsmith.node.doctor_runtime import find_runtimes, obeys_environment
 from claimsmith.node.ledger import CHECKPOINT_FILE
 from claimsmith.node.podresources import device_checkpoint_path
 
@@ -70,6 +70,7 @@ def collect_local(machine: Machine) -> LocalFacts:
         runtimes=find_runtimes(root, processes),
         drivers=tuple(_iter_drivers(paths)),
         registered=_read_registered(device_checkpoint_path(paths)),
+        obeys_environment=obeys_environment(root),
         broken_cdi=tuple(str(path) for path in _list_files(paths.cdi) if not _is_readable_cdi(path)),
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from claimsmith.node.doctor_facts import ProcessFact, RuntimeFact
 
-__all__ = ["find_runtimes"]
+__all__ = ["find_runtimes", "obeys_environment"]
 
 _KNOWN: Final = (
     ("containerd", "containerd", "etc/containerd/config.toml", ""),
@@ -22,6 +22,8 @@ _KNOWN: Final = (
 _PLUGINS: Final = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
 """The plugin that has the settings, in files of version 3 and of version 2."""
 _OPTIONS: Final = ("config", "c")
+_NVIDIA: Final = "etc/nvidia-container-runtime/config.toml"
+_ENVIRONMENT: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 
 def find_runtimes(root: Path, processes: tuple[ProcessFact, ...]) -> tuple[RuntimeFact, ...]:
@@ -41,6 +43,20 @@ def find_runtimes(root: Path, processes: tuple[ProcessFact, ...]) -> tuple[Runti
     return tuple(found)
 
 
+def obeys_environment(root: Path) -> bool | None:
+    """Return whether NVIDIA's runtime obeys NVIDIA_VISIBLE_DEVICES of any image; None when it is not configured here.
+
+    Source: config.toml of nvidia-container-toolkit v1.20, in which that is the default.
+    """
+    try:
+        document = tomllib.loads((root / _NVIDIA).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    runtime = document.get("nvidia-container-runtime")
+    is_by_cdi = isinstance(runtime, dict) and runtime.get("mode") == "cdi"
+    return document.get(_ENVIRONMENT, True) is True and not is_by_cdi
+
+
 def _config_of(process: ProcessFact, root: Path, usual: str) -> Path:
     """Return the file that a process was told to read, or the usual one."""
     named = next((process.options[name] for name in _OPTIONS if name in process.options), "")
@@ -50,6 +66,7 @@ def _config_of(process: ProcessFact, root: Path, usual: str) -> Path:
 def _read(name: str, paths: tuple[Path, ...], root: Path) -> RuntimeFact:
     """Return what the files say; later ones win, as in the runtimes."""
     is_on: bool | None = None
+    default = ""
     folders: tuple[str, ...] = ()
     is_there = False
     for path in paths:
@@ -63,12 +80,15 @@ def _read(name: str, paths: tuple[Path, ...], root: Path) -> RuntimeFact:
             return RuntimeFact(name=name, config=str(paths[0]), is_there=True, trouble=trouble)
         for section in sections:
             is_on = section.get("enable_cdi", is_on)
+            containerd = section.get("containerd")
+            chosen = containerd.get("default_runtime_name") if isinstance(containerd, dict) else None
+            default = str(chosen or section.get("default_runtime") or default)
             listed = section.get("cdi_spec_dirs")
             folders = tuple(map(str, listed)) if isinstance(listed, list) else folders
     resolved = tuple(str((root / folder.lstrip("/")).resolve()) for folder in folders)
     return RuntimeFact(
         name=name, config=str(paths[0]), is_there=is_there, is_cdi_on=None if is_on is None else is_on is True,
-        cdi_folders=resolved,
+        cdi_folders=resolved, default_runtime=default,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from claimsmith.node.doctor_facts import (
     FolderFact,
     LocalFacts,
     NodeFact,
+    PodFact,
     ProcessFact,
     PublishedDevice,
     RuntimeFact,
@@ -54,6 +55,7 @@ API = ApiFacts(
     access=(AccessFact(verb="list", resource="resourceslices.resource.k8s.io", purpose="publishing", allowed=True),),
     devices=(PublishedDevice(driver=GPU, device="gpu-0", ids=frozenset({"GPU-a"})),),
     claims=frozenset({"u1"}),
+    pods=(),
 )
 
 
@@ -106,6 +108,10 @@ def folder(**fields: Any) -> LocalFacts:
         ("runtime", runtime(is_cdi_on=False), "problem", "enable_cdi = true in /config.toml"),
         ("runtime", runtime(cdi_folders=("/etc/cdi",)), "problem", "add the folder to cdi_spec_dirs"),
         ("runtime", runtime(trouble="line 3"), "unknown", "containerd: line 3"),
+        (
+            "visible-devices", replace(runtime(default_runtime="nvidia"), obeys_environment=True),
+            "warning", "accept-nvidia-visible-devices-envvar-when-unprivileged = false",
+        ),
         ("cdi-files", changed(broken_cdi=("/cdi/x.json",)), "problem", "/cdi/x.json"),
         ("checkpoints", driver(checkpoint="damaged"), "problem", "restart the agent"),
         ("checkpoints", driver(checkpoint="newer"), "problem", "a later version"),
@@ -159,6 +165,9 @@ TWICE = (*(API.devices or ()), PublishedDevice(driver="other.test", device="card
         ("rivals", api(devices=TWICE), "problem", "gpu.example.test as gpu-0 and other.test as card-7"),
         ("claims", api(claims=None), "unknown", "list resourceclaims"),
         ("claims", api(claims=frozenset()), "warning", "devices held for default/train"),
+        ("pods", api(pods=None), "unknown", "let this user list pods"),
+        ("pods", api(pods=(PodFact(name="a/b", is_privileged=True),)), "warning", "a/b privileged"),
+        ("pods", api(pods=(PodFact(name="a/b", sets_visible=True),)), "warning", "a/b setting NVIDIA_VISIBLE_DEVICES"),
     ],
 )  # fmt: skip
 def test_a_check_of_the_cluster_fails(check: str, facts: ApiFacts, severity: str, mentions: str) -> None:

@@ -145,6 +145,32 @@ def test_a_file_that_is_no_toml_is_told(root: Path) -> None:
     assert "config.toml" in runtime(root).trouble
 
 
+def test_the_default_runtime_is_read(root: Path) -> None:
+    text = "[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'nvidia'\n"
+    write(root / "etc/containerd/config.toml", text)
+
+    assert runtime(root).default_runtime == "nvidia"
+
+
+@pytest.mark.parametrize(
+    ("text", "obeys"),
+    [
+        ("", True),
+        ("accept-nvidia-visible-devices-envvar-when-unprivileged = false", False),
+        ("[nvidia-container-runtime]\nmode = 'cdi'", False),
+        ("= =", None),
+        (None, None),
+    ],
+)
+def test_whether_a_variable_gives_cards_is_read_from_nvidias_file(
+    root: Path, text: str | None, obeys: bool | None
+) -> None:
+    if text is not None:
+        write(root / "etc/nvidia-container-runtime/config.toml", text)
+
+    assert look(root).obeys_environment is obeys
+
+
 # --- what drivers have left -------------------------------------------------------------------------------------------
 
 
