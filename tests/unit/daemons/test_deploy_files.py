@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -36,7 +37,7 @@ def test_the_files_are_manifests() -> None:
     assert all(item["apiVersion"] and item["kind"] and item["metadata"]["name"] for item in documents)
 
 
-def load(name: str) -> list[dict[str, object]]:
+def load(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DEPLOY / f"{name}.yaml").read_text(encoding="utf-8")))
 
 
