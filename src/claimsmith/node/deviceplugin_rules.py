@@ -94,7 +94,7 @@ class DevicePluginOptions:
             file by a reboot) is made again.
         poll_s: Seconds between two looks at the kubelet's socket and our own.
         reconcile_s: Seconds between two looks at which containers the kubelet still has.
-        grace_s: Seconds for which a grant is kept though the kubelet does not list it yet.
+        grace_s: Seconds for which a new grant is kept though the kubelet has never listed it.
         retry_max_s: Longest pause in seconds between two tries to register.
 
     Raises:
@@ -106,7 +106,7 @@ class DevicePluginOptions:
     pre_start: bool = True
     poll_s: float = 0.5
     reconcile_s: float = 5.0
-    grace_s: float = 30.0
+    grace_s: float = 20.0
     retry_max_s: float = 8.0
 
     def __post_init__(self) -> None:

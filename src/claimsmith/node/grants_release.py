@@ -31,7 +31,7 @@ class _Record:
 
     Args:
         since_s: When it was first looked at, in monotonic seconds.
-        is_new: Whether it was made while this process ran.
+        is_fresh: Whether it was made while this process ran, and nothing has named it since.
         absences: How many looks in a row have not found it.
         was_listed: Whether the service has named it: then it is no init container's, whose devices others take over.
         nudge_due_s: When to have the checkpoint written again if only that names it, in monotonic seconds.
@@ -39,7 +39,7 @@ class _Record:
     """
 
     since_s: float
-    is_new: bool
+    is_fresh: bool
     absences: int = 0
     was_listed: bool = False
     nudge_due_s: float = 0.0
@@ -99,6 +99,7 @@ class GrantWatch:
         named = {grant for grant in grants if _is_named(grant, view.containers, devices)}
         for grant in grants:
             record = self._records[grant]
+            record.is_fresh &= grant not in named
             record.was_listed |= _is_named(grant, view.listed or (), devices)
             record.absences = 0 if grant in named else record.absences + view.is_whole
         plan = ReleasePlan(
@@ -114,11 +115,11 @@ class GrantWatch:
     @property
     def is_waiting(self) -> bool:
         """Whether the next look may tell that a grant is over, which then need not wait."""
-        return any(0 < record.absences < ABSENCES and not record.is_new for record in self._records.values())
+        return any(0 < record.absences < ABSENCES and not record.is_fresh for record in self._records.values())
 
     def note_made(self, grant: Grant, now_s: float) -> None:
         """Take in that this process has just made a grant."""
-        self._records[grant] = _Record(since_s=now_s, is_new=True)
+        self._records[grant] = _Record(since_s=now_s, is_fresh=True)
 
     def must_be_over(self, grant: Grant, now_s: float) -> bool:
         """Tell whether a grant is over, given that the kubelet now gives some of its devices to somebody else.
@@ -133,12 +134,12 @@ class GrantWatch:
 
     def _forget_all_but(self, grants: tuple[Grant, ...], now_s: float) -> None:
         self._records = {
-            grant: self._records.get(grant) or _Record(since_s=now_s, is_new=self._has_looked) for grant in grants
+            grant: self._records.get(grant) or _Record(since_s=now_s, is_fresh=self._has_looked) for grant in grants
         }
 
     def _is_over(self, grant: Grant, now_s: float) -> bool:
         record = self._records[grant]
-        return record.absences >= ABSENCES and (not record.is_new or now_s - record.since_s >= self.grace_s)
+        return record.absences >= ABSENCES and (not record.is_fresh or now_s - record.since_s >= self.grace_s)
 
     def _must_nudge(
         self,

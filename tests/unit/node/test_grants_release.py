@@ -86,6 +86,17 @@ def test_a_new_grant_is_kept_for_a_while_though_nothing_names_it_yet() -> None:
     assert [bench.look(view(), after_s=10).over for _ in range(3)] == [(), (), (new,)]
 
 
+def test_a_new_grant_that_was_named_once_is_over_without_delay() -> None:
+    bench = Watching()
+    bench.look(view())
+    new = grant("gpu-0")
+    bench.grants.append(new)
+    bench.watch.note_made(new, bench.now_s)
+    seen = (view(stored=[has("gpu-0")]), view(), view())
+
+    assert [bench.look(item).over for item in seen] == [(), (), (new,)]
+
+
 def test_other_ids_or_another_resource_are_another_grants() -> None:
     bench = Watching(old := grant("gpu-0"))
     seen = view(listed=[has("gpu-0", "gpu-1"), has("gpu-0", resource="x.test/other")])
@@ -174,7 +185,8 @@ def test_it_is_over_exactly_when_the_rule_says_so(looks: list[tuple[str, int]], 
         history.append(name)
 
         telling = [word for word in history if word != "blind"][-ABSENCES:]
-        since_found = telling == ["neither"] * ABSENCES
-        assert over == (since_found and (not is_new or bench.now_s - start_s >= GRACE_S))
+        is_missed = telling == ["neither"] * ABSENCES
+        is_fresh = is_new and not {"listed", "stored", "both"} & set(history)
+        assert over == (is_missed and (not is_fresh or bench.now_s - start_s >= GRACE_S))
         if over:
             return
