@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from claimsmith.errors import DeviceGrantedError, DeviceHeldError, DriverError, GrantRefusedError
 from claimsmith.model.names import DeviceId
@@ -24,8 +24,6 @@ CHECKPOINT_FILE: Final = "checkpoint.json"
 """Name of the checkpoint in the driver's folder."""
 LOCK_FILE: Final = "serialize.lock"
 """Name of the lock in the driver's folder."""
-
-_Holder = TypeVar("_Holder")
 
 
 class Ledger:
@@ -140,14 +138,6 @@ class Ledger:
         }
         self._check(_devices([wanted.entry]), {**others, **_devices(self._checkpoint.claims())})
 
-    def find_claimed(self) -> Mapping[DeviceId, PreparedClaim]:
-        """Return each known device that a claim is in the way of, with the claim; safe to call from any thread."""
-        return self._blocked(_devices(self._checkpoint.claims()))
-
-    def find_granted(self) -> Mapping[DeviceId, Grant]:
-        """Return each known device that a grant is in the way of, with the grant; safe to call from any thread."""
-        return self._blocked(_granted(self._checkpoint.grants()))
-
     def find_refusal(self, wanted: Grant) -> DriverError | None:
         """Return why a grant would be refused now; None when it would not. Safe to call from any thread."""
         try:
@@ -177,10 +167,6 @@ class Ledger:
             raise DeviceGrantedError(found.wanted, held=found.held, resource=holder.resource, holder_uid=holder.uid)
         claim = holder.claim
         raise DeviceHeldError(found.wanted, holder=claim, holder_uid=claim.uid, held=found.held)
-
-    def _blocked(self, holders: Mapping[DeviceId, _Holder]) -> Mapping[DeviceId, _Holder]:
-        found = self.hardware.find_blocked(holders)
-        return {device: holders[held] for device, held in found.items()}
 
 
 def _devices(entries: Iterable[PreparedClaim]) -> dict[DeviceId, PreparedClaim]:
