@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,7 +13,9 @@ from claimsmith.model.deviations import Deviation
 from claimsmith.testing.conformance.deviations import HEADINGS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCE: Final = ROOT / "src" / "claimsmith"
 PAGE: Final = ROOT / "docs" / "deviations.md"
+_DEVIATES: Final = re.compile(r"^Deviates: (.+)\.$", re.MULTILINE)
 _LAST_LINE: Final = re.compile(r"  `(?P<id>[a-z0-9]+(?:-[a-z0-9]+)*)`: `(?P<test>\S+)`")
 
 
@@ -58,6 +61,15 @@ def test_every_deviation_of_the_allocator_has_its_entry() -> None:
 
     assert set(Deviation) <= set(HEADINGS)
     assert {id: headings.get(id) for id in HEADINGS} == dict(HEADINGS)
+
+
+def test_the_code_that_deviates_names_the_id() -> None:
+    """The allocator by values, other modules by `Deviates: id, id.` at the end of their docstring."""
+    docstrings = [ast.get_docstring(ast.parse(file.read_bytes())) or "" for file in SOURCE.rglob("*.py")]
+    named = [id for text in docstrings for line in _DEVIATES.findall(text) for id in line.split(", ")]
+
+    assert sorted(set(named)) == sorted(named)
+    assert {*named, *Deviation} == {entry.id for entry in ENTRIES}
 
 
 def test_an_entry_without_a_last_line_is_seen() -> None:

@@ -2,6 +2,8 @@
 
 Source: consumable_capacity.go in structured/internal/experimental, k8s.io/dynamic-resource-allocation v0.37.2;
 KEP-5075.
+
+Deviates: panic.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The answer "no" is a proof; "perhaps" is not. Requests are counted by kind; devices that draw from the same counters
 are counted together, by what combinations of requests they can serve at once (four 1g partitions and one 3g of a
 card). Requests that leave a choice, alternatives and all devices, are not counted, which keeps the proof sound.
+
+Deviates: unfinished.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Other than in YAML 1.2 and in PyYAML: y, n, on and off are booleans, 0777 and 0o
 12:30:45 and times are text, 1e3 is a number. A duplicate key is an error, where go-yaml lets the last one win.
 
 Source: go.yaml.in/yaml/v2 v2.4.4 resolve.go and decode.go; sigs.k8s.io/yaml (conversion to JSON).
+
+Deviates: duplicate-keys, merge-after-key, aliases, not-a-number, timestamp.
 """
 
 from __future__ import annotations

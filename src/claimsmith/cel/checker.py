@@ -1,6 +1,8 @@
 """Finds the type of every part of an expression, and refuses what can't be right for any device.
 
 Source: checker/checker.go in cel-go v0.29.2.
+
+Deviates: messages.
 """
 
 from __future__ import annotations

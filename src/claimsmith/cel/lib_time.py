@@ -1,6 +1,8 @@
 """Durations and timestamps: reading, printing and their parts.
 
 Source: common/stdlib/standard.go, common/types/duration.go and timestamp.go in cel-go v0.29.2; package time of Go.
+
+Deviates: time-zone.
 """
 
 from __future__ import annotations

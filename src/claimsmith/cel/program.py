@@ -1,6 +1,8 @@
 """Compiled expressions: the public face of the engine.
 
 Source: cel/compile.go and cel/cache.go in k8s.io/dynamic-resource-allocation v0.37.2.
+
+Deviates: nesting, internal-error.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ int, float, str, bytes, bool, None, list and dict stand for themselves (an int i
 Map keys that are bools are wrapped, because True and 1 are one key to a dict and two to the language.
 
 Source: common/types in cel-go v0.29.2; pkg/cel in k8s.io/apiserver v0.37.2.
+
+Deviates: map-key.
 """
 
 from __future__ import annotations

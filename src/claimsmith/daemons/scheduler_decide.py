@@ -1,4 +1,7 @@
-"""The decision for one pod: a node and devices, or why there are none and what may help."""
+"""The decision for one pod: a node and devices, or why there are none and what may help.
+
+Deviates: full-claim, claim-in-allocation, freed-claim.
+"""
 
 from __future__ import annotations
 

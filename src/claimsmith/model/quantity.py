@@ -5,6 +5,8 @@ Next to the value it keeps how upstream would store it (a 64-bit mantissa with a
 arbitrary-precision decimal), because `isInteger()` and `asInteger()` of the selector language depend on it.
 
 Source: k8s.io/apimachinery v0.37.2, pkg/api/resource (quantity.go, amount.go, suffix.go).
+
+Deviates: big-quantity.
 """
 
 from __future__ import annotations

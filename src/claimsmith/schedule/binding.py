@@ -2,6 +2,8 @@
 
 Source: isClaimReadyForBinding, isClaimTimeout in kubernetes v1.37.2
 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go; KEP-5007.
+
+Deviates: binding-conditions.
 """
 
 from __future__ import annotations

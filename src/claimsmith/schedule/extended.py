@@ -1,6 +1,8 @@
 """Extended resources served by devices: from a container's `nvidia.com/gpu: 1` to requests of a claim. Pure.
 
 Source: extendeddynamicresources.go and extendedresourcecache in kubernetes v1.37.2; KEP-5004.
+
+Deviates: special-claim, two-classes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Whether a node can take a pod, devices left aside. Pure.
 
 Source: plugins nodeunschedulable, tainttoleration, nodeaffinity and noderesources of kube-scheduler v1.37.2.
+
+Deviates: node-not-ready, node-without-amounts, pod-placement.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Source: nodeallocatabledynamicresources.go in kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources;
 addDRANodeAllocatableClaimResources in k8s.io/component-helpers v0.37.2; KEP-5517.
+
+Deviates: node-allocatable.
 """
 
 from __future__ import annotations

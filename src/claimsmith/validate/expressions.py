@@ -3,6 +3,8 @@
 Expressions may use all that the types have, lists as attribute values included, whatever a cluster's gates.
 
 Source: validateCELExpression in k8s.io/kubernetes v1.37.2 pkg/apis/resource/validation/validation.go.
+
+Deviates: selector-gates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What is wrong with a field, in the form in which the API server says it."""
+"""What is wrong with a field, in the form in which the API server says it.
+
+Deviates: list-limit.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Each function yields what is wrong with one text. Source: k8s.io/apimachinery v0.37.2 pkg/api/validate/content and
 pkg/util/validation/validation.go; k8s.io/kubernetes v1.37.2 pkg/apis/resource/validation/validation.go.
+
+Deviates: qualified-names.
 """
 
 from __future__ import annotations

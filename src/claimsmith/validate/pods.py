@@ -2,6 +2,8 @@
 
 Source: ValidatePod, ValidatePodUpdate in k8s.io/kubernetes v1.37.2 pkg/apis/core/validation/validation.go; the many
 rules of volumes, probes and security contexts are left to a real API server.
+
+Deviates: pod-rules.
 """
 
 from __future__ import annotations

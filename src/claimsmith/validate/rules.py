@@ -3,6 +3,8 @@
 An object of an older version is checked as what it becomes in the version in which it is kept; paths are those of that
 version, as in the API server. Objects come as decoded JSON or wire types; what is wrong comes back as values, in the
 order of the fields.
+
+Deviates: ratcheting.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Rules of node selectors, taints, tolerations and binding conditions.
 
 Source: k8s.io/kubernetes v1.37.2 pkg/apis/core/validation/validation.go and pkg/apis/resource/validation/validation.go.
+
+Deviates: request-tolerations.
 """
 
 from __future__ import annotations

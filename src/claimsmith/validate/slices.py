@@ -1,6 +1,8 @@
 """Rules of ResourceSlice: node selection, devices, attributes, counters.
 
 Source: validateResourceSliceSpec and below in k8s.io/kubernetes v1.37.2 pkg/apis/resource/validation/validation.go.
+
+Deviates: gated-fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The API server as an ASGI application: routes, verbs, and a Kubernetes Status for everything that goes wrong."""
+"""The API server as an ASGI application: routes, verbs, and a Kubernetes Status for everything that goes wrong.
+
+Deviates: web-origins.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Server-side apply: merge a configuration into an object, by who owns which field.
 
 Source: sigs.k8s.io/structured-merge-diff merge/update.go; k8s.io/apimachinery v0.37.2 pkg/util/managedfields.
+
+Deviates: apply-defaults.
 """
 
 from __future__ import annotations

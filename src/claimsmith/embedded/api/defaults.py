@@ -2,6 +2,8 @@
 
 Source: k8s.io/kubernetes v1.37.2 pkg/apis/core/v1/defaults.go, pkg/apis/resource/v1/defaults.go and the strategies in
 pkg/registry; the admission plugins ServiceAccount, Priority and DefaultTolerationSeconds.
+
+Deviates: replaced-pod.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Lists: selectors, pages and resourceVersion semantics.
 
 Source: k8s.io/apiserver v0.37.2 pkg/storage/continue.go, pkg/storage/cacher, pkg/apis/meta/internalversion/validation.
+
+Deviates: pages, exact-version.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ An object gets them once a writer names itself (as kubectl does) or applies; wri
 to agree with stay untracked, and count as one old writer at the first apply.
 
 Source: k8s.io/apimachinery v0.37.2 pkg/util/managedfields/internal.
+
+Deviates: managed-fields.
 """
 
 from __future__ import annotations

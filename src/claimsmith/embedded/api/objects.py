@@ -1,4 +1,7 @@
-"""What the API does with objects, without HTTP: defaults, admission, ownership of fields, then the store."""
+"""What the API does with objects, without HTTP: defaults, admission, ownership of fields, then the store.
+
+Deviates: service-account.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Answers are JSON: clients that send protobuf accept it. The kinds are read by a 
 generated code is needed.
 
 Source: generated.proto files of k8s.io/api v0.37.2 and k8s.io/apimachinery v0.37.2 (pkg/runtime, pkg/apis/meta/v1).
+
+Deviates: protobuf.
 """
 
 from __future__ import annotations

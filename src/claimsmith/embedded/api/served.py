@@ -2,6 +2,8 @@
 
 Objects are kept and worked on in one version, the hub. Those of other versions are converted where requests come in and
 answers go out.
+
+Deviates: older-versions, other-groups.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The subresources that are not a part of the object: binding, eviction and log of a pod.
 
 Source: BindingREST and EvictionREST, k8s.io/kubernetes v1.37.2 pkg/registry/core/pod/storage.
+
+Deviates: evictions.
 """
 
 from __future__ import annotations

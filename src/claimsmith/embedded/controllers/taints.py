@@ -1,6 +1,8 @@
 """The device taint eviction controller: deletes pods whose devices are tainted NoExecute, and tells rules about it.
 
 Source: pkg/controller/devicetainteviction/device_taint_eviction.go of kubernetes v1.37.2.
+
+Deviates: eviction-queue.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The file in which a kubelet keeps the claims that its pods use, in the form of a real one.
 
 Source: pkg/kubelet/cm/dra/state (checkpoint.go, state.go) of kubernetes v1.37.2.
+
+Deviates: damaged-state.
 """
 
 from __future__ import annotations

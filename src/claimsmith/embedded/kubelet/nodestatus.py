@@ -1,6 +1,8 @@
 """What a node's status says of amounts: those of the node itself, those of device plugins, and those that others set.
 
 Source: MachineInfo in pkg/kubelet/nodestatus/setters.go, and kubelet_node_status.go, of kubernetes v1.37.2.
+
+Deviates: node-amounts, machine-anew.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Source: pkg/kubelet/apis/podresources/server_v1.go, and GetDynamicResources in cm/container_manager_linux.go, of
 kubernetes v1.37.2.
+
+Deviates: pod-resources.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class PodResources:
         devices: The devices of plugins.
         claims: The claims that pods use.
         active: Returns the pods that are admitted and have not ended.
-        find: Returns a pod of the node by namespace and name.
+        find: Returns one of them by namespace and name.
     """
 
     devices: PodDevices

@@ -4,6 +4,8 @@ The folder is read from time to time: a list of a few names costs less than a no
 nodes. A socket that was replaced under its name counts as gone and come.
 
 Source: pkg/kubelet/pluginmanager of kubernetes v1.37.2.
+
+Deviates: plugin-time.
 """
 
 from __future__ import annotations

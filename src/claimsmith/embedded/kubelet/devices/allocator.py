@@ -4,6 +4,8 @@ As with the topology policy `none` of a real kubelet, no NUMA node is preferred:
 comes first, then what the plugin prefers, then the order in which it lists them.
 
 Source: pkg/kubelet/cm/devicemanager/manager.go of kubernetes v1.37.2.
+
+Deviates: plugin-order.
 """
 
 from __future__ import annotations
