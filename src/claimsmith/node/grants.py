@@ -143,10 +143,12 @@ class Grants:
         begun, _ = self._begin(resource, wanted)
         with self.ledger.writing() as checkpoint:
             known = checkpoint.find_grant(begun.uid)
-            if known is None:
-                checkpoint.put(begun)
+            # One that was read from CDI files lacks nothing but its ids.
+            found = begun if known is None else replace(known, ids=begun.ids)
+            if found != known:
+                checkpoint.put(found)
         self._report()
-        return known or begun
+        return found
 
     def take_back(self, grant: Grant) -> bool:
         """Undo a grant, if it is still the one that it was; return whether it was.

@@ -1,0 +1,163 @@
+"""A driver offered as an extended resource on a real node: a container's own output shows what it has got."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from claimsmith.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from claimsmith.kube.client import KubeClient
+from tests.cluster.cluster import RealCluster
+from tests.cluster.configured import configured
+from tests.cluster.manifests import claim, device_class, exactly, pod
+from tests.cluster.recipe import NODE as NODE_NAME
+from tests.cluster.test_claims import LOOK
+from tests.cluster.watching import is_ready, wait_for, wait_for_object, wait_gone, wait_phase
+
+DRIVER = "sim.claimsmith.dev"
+RESOURCE = "nvidia.com/gpu"
+ONE_CARD = "gpus: [{model: A100-40, count: 1}]"
+TWO_CARDS = "gpus: [{model: A100-40, count: 2}]"
+ONE = {RESOURCE: "1"}
+BACK_S = 15.0
+"""Within which devices of pods that ended while no agent ran are free again."""
+
+
+def offered(passing: str = "cdi") -> str:
+    """Return a driver's entry that offers its devices as extended resources too."""
+    return f"    devicePlugin: {{resources: [{{resource: {RESOURCE}}}], passing: {passing}}}"
+
+
+def offers(amount: str) -> Callable[[Any], bool]:
+    """Return a test of nodes: so many devices can be asked for."""
+
+    def holds(items: Any) -> bool:
+        (node,) = (item for item in items if item["metadata"]["name"] == NODE_NAME)
+        return bool(node["status"]["allocatable"].get(RESOURCE) == amount)
+
+    return holds
+
+
+def ids_held(cluster: RealCluster) -> list[list[str]]:
+    """Return the ids of each grant in the ledger."""
+    content = json.loads((cluster.paths.folder_of(DRIVER) / "checkpoint.json").read_text())
+    return [grant["ids"] for grant in content["grants"]]
+
+
+def taints(items: Any) -> dict[str, list[str]]:
+    """Return the values of the taints of each device in slices."""
+    devices = [device for item in items for device in item["spec"].get("devices") or ()]
+    return {device["name"]: [taint["value"] for taint in device.get("taints") or ()] for device in devices}
+
+
+async def delete(client: KubeClient, name: str) -> None:
+    await client.delete(POD, name, namespace="default")
+    await wait_gone(client, POD, name, namespace="default")
+
+
+@pytest.mark.parametrize("passing", ["cdi", "edits"])
+async def test_a_container_gets_variable_device_node_and_mount_of_its_limit(
+    real_cluster: RealCluster, client: KubeClient, passing: str
+) -> None:
+    async with configured(real_cluster, client, TWO_CARDS, offered(passing)):
+        await wait_for(client, NODE, offers("2"))
+        await client.create(POD, pod("user", LOOK, limits=ONE))
+        log = real_cluster.container_log(await wait_phase(client, "user"))
+        devices = re.findall(r"^CLAIMSMITH_GPU_(\d)=", log, re.MULTILINE)
+
+        assert len(devices) == 1
+        assert re.findall(r"^crw.* 1, +3 .* gpu-(\d)$", log, re.MULTILINE) == devices
+        assert re.search(r" on /usr/local/claimsmith/lib type \S+ \(ro[,)]", log)
+
+
+async def test_nothing_stays_of_a_pod_that_is_gone(real_cluster: RealCluster, client: KubeClient) -> None:
+    async with configured(real_cluster, client, ONE_CARD, offered()):
+        await wait_for(client, NODE, offers("1"))
+        await client.create(POD, pod("user", limits=ONE))
+        await wait_for_object(client, POD, "user", is_ready)
+        await wait_for(client, RESOURCE_SLICE, lambda items: taints(items) == {"gpu-0": ["nvidia.com_gpu"]})
+        assert ids_held(real_cluster) == [["gpu-0"]]
+        await delete(client, "user")
+        await wait_for(client, RESOURCE_SLICE, lambda items: taints(items) == {"gpu-0": []})
+
+        assert ids_held(real_cluster) == []
+        assert real_cluster.list_cdi_files() == []
+
+
+async def test_init_containers_hand_their_devices_on(real_cluster: RealCluster, client: KubeClient) -> None:
+    async with configured(real_cluster, client, TWO_CARDS, offered()):
+        await wait_for(client, NODE, offers("2"))
+        wanted = pod("user", LOOK, limits=ONE)
+        (main,) = wanted["spec"]["containers"]
+        first = {**main, "name": "first", "resources": {"limits": {RESOURCE: "2"}}}
+        await client.create(POD, {**wanted, "spec": {**wanted["spec"], "initContainers": [first]}})
+        ended = await wait_phase(client, "user")
+        logs = [real_cluster.container_log(ended, name) for name in ("first", "main")]
+        await delete(client, "user")
+        await wait_for(client, RESOURCE_SLICE, lambda items: taints(items) == {"gpu-0": [], "gpu-1": []})
+
+        assert [len(re.findall(r"^CLAIMSMITH_GPU_\d=", log, re.MULTILINE)) for log in logs] == [2, 1]
+        assert ids_held(real_cluster) == []
+        assert real_cluster.list_cdi_files() == []
+
+
+async def test_a_new_kubelet_takes_the_resource_again_and_pods_go_on(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    async with configured(real_cluster, client, TWO_CARDS, offered()) as agent:
+        await wait_for(client, NODE, offers("2"))
+        await client.create(POD, pod("early", limits=ONE))
+        before = await wait_for_object(client, POD, "early", is_ready)
+        await real_cluster.restart_kubelet()
+        await agent.process.wait_logged("The kubelet has taken a resource", count=2, timeout_s=BACK_S)
+        await wait_for(client, NODE, offers("2"))
+        await client.create(POD, pod("late", limits=ONE))
+        await wait_for_object(client, POD, "late", is_ready)
+        after = await wait_for_object(client, POD, "early", is_ready)
+
+        assert sorted(ids_held(real_cluster)) == [["gpu-0"], ["gpu-1"]]
+        assert after["status"]["containerStatuses"][0]["restartCount"] == 0
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_a_claim_waits_for_a_card_that_a_container_has(real_cluster: RealCluster, client: KubeClient) -> None:
+    async with configured(real_cluster, client, ONE_CARD, offered()):
+        await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
+        await wait_for(client, NODE, offers("1"))
+        await client.create(POD, pod("by-limit", limits=ONE))
+        await wait_for_object(client, POD, "by-limit", is_ready)
+        await wait_for(client, RESOURCE_SLICE, lambda items: bool(taints(items).get("gpu-0")))
+        await client.create(RESOURCE_CLAIM, claim("one", exactly("gpu", "gpu")))
+        await client.create(POD, pod("by-claim", claims=["one"]))
+        await wait_for_object(client, POD, "by-claim", _is_unschedulable)
+        await delete(client, "by-limit")
+        await wait_for_object(client, POD, "by-claim", is_ready)
+
+        await wait_for(client, NODE, offers("0"))
+
+
+async def test_pods_that_end_while_no_agent_runs_give_their_devices_back_soon_after_its_return(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    async with configured(real_cluster, client, ONE_CARD, offered()) as agent:
+        await wait_for(client, NODE, offers("1"))
+        await client.create(POD, pod("user", limits=ONE))
+        await wait_for_object(client, POD, "user", is_ready)
+        await agent.process.kill()
+        await delete(client, "user")
+        assert ids_held(real_cluster) == [["gpu-0"]]
+        await agent.process.start()
+        await wait_for(client, RESOURCE_SLICE, lambda items: taints(items) == {"gpu-0": []}, timeout_s=BACK_S)
+
+        assert ids_held(real_cluster) == []
+        assert await asyncio.to_thread(real_cluster.list_cdi_files) == []
+
+
+def _is_unschedulable(found: Any) -> bool:
+    conditions = found["status"].get("conditions") or ()
+    return any(item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions)

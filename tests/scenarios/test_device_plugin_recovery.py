@@ -1,0 +1,123 @@
+"""Devices of containers over what can happen to a node: reboots, lost files, processes that end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from claimsmith.node.deviceplugin_rules import ResourceRule
+from tests.scenarios.embedded_node import EmbeddedNode, embedded_node
+from tests.scenarios.granting_node import GpuDriver, Granting, delete, quick, reaches, registered, start, wanting
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[EmbeddedNode]:
+    async with embedded_node() as found:
+        yield found
+
+
+def wipe(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def cdi_names(node: EmbeddedNode) -> list[str]:
+    return sorted(path.name for path in node.paths.cdi.iterdir())
+
+
+async def test_a_reboot_prepares_again_what_pods_have(node: EmbeddedNode) -> None:
+    granting = Granting(driver := GpuDriver("gpu-0"), node.paths, quick())
+    async with node.running():
+        async with granting.serving() as plugins:
+            await registered(node, plugins)
+            await start(node, "p", wanting(1))
+        before = cdi_names(node)
+        wipe(node.paths.cdi)
+        granting.boot_id = "second-boot"
+        async with granting.serving() as plugins:
+            await reaches(node, lambda: [grant.entry.boot_id for grant in granting.ledger.grants()] == ["second-boot"])
+            await reaches(node, lambda: all(grant.entry.finished for grant in granting.ledger.grants()))
+            await registered(node, plugins)
+
+            assert driver.calls[0] == driver.calls[1]
+            assert cdi_names(node) == before
+
+
+async def test_a_container_whose_cdi_file_was_lost_starts_all_the_same(node: EmbeddedNode) -> None:
+    granting = Granting(driver := GpuDriver("gpu-0"), node.paths, quick())
+    async with node.running() as kubelet, granting.serving() as plugins:
+        await registered(node, plugins)
+        await start(node, "p", wanting(1))
+        wipe(node.paths.cdi)
+        shelf = kubelet.devices.stock.resources()["example.test/gpu"]
+        await shelf.endpoint.pre_start(["gpu-0"])
+
+        assert len(cdi_names(node)) == 1
+        assert [operation for operation, _ in driver.calls] == ["prepare", "prepare"]
+
+
+async def test_a_lost_checkpoint_is_written_again_from_what_the_kubelet_tells(node: EmbeddedNode) -> None:
+    granting = Granting(GpuDriver("gpu-0", "gpu-1"), node.paths, quick(passing="edits"))
+    async with node.running():
+        async with granting.serving() as plugins:
+            await registered(node, plugins)
+            await start(node, "p", wanting(1))
+        wipe(node.paths.folder_of("gpu.example.test"))
+        async with granting.serving() as plugins:
+            await reaches(node, lambda: bool(granting.ledger.grants()))
+            await registered(node, plugins)
+            pod = await start(node, "q", wanting(1))
+
+            assert "env GPUS=gpu-1" in node.output(pod, "c0")
+            await delete(node, "p")
+            await reaches(node, lambda: [grant.ids for grant in granting.ledger.grants()] == [("gpu-1",)])
+
+
+async def test_a_damaged_checkpoint_gives_nothing_away_that_a_container_has(node: EmbeddedNode) -> None:
+    granting = Granting(GpuDriver("gpu-0"), node.paths, quick())
+    checkpoint = node.paths.folder_of("gpu.example.test") / "checkpoint.json"
+    async with node.running():
+        async with granting.serving() as plugins:
+            await registered(node, plugins)
+            await start(node, "p", wanting(1))
+        checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+        async with granting.serving() as plugins:
+            held = granting.ledger.grants()
+            await reaches(node, lambda: [grant.ids for grant in granting.ledger.grants()] == [("gpu-0",)])
+
+    assert [grant.devices for grant in held] == [grant.devices for grant in granting.ledger.grants()]
+
+
+async def test_without_an_answer_of_the_kubelet_nothing_is_given_back(node: EmbeddedNode) -> None:
+    granting = Granting(GpuDriver("gpu-0"), node.paths, quick())
+    async with node.running():
+        async with granting.serving() as plugins:
+            await registered(node, plugins)
+            await start(node, "p", wanting(1))
+        await delete(node, "p")
+    async with granting.serving() as plugins:
+        for _ in range(5):
+            await plugins.look()
+
+        assert len(granting.ledger.grants()) == 1
+
+
+async def test_a_rule_that_is_gone_leaves_its_containers_what_they_have(node: EmbeddedNode) -> None:
+    granting = Granting(driver := GpuDriver("gpu-0"), node.paths, quick())
+    async with node.running():
+        async with granting.serving() as plugins:
+            await registered(node, plugins)
+            await start(node, "p", wanting(1))
+        granting.options = quick([ResourceRule(resource="x.test/renamed")])
+        async with granting.serving() as plugins:
+            await reaches(node, lambda: plugins.states()[0].registered)
+            for _ in range(5):
+                await plugins.look()
+
+            assert [grant.resource for grant in granting.ledger.grants()] == ["example.test/gpu"]
+            assert plugins.states()[0].usable == 0
+            await delete(node, "p")
+            await reaches(node, lambda: plugins.states()[0].usable == 1)
+    assert [operation for operation, _ in driver.calls] == ["prepare", "unprepare"]
