@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from claimsmith.api.kinds import RESOURCE_SLICE
+from claimsmith.daemons.controller_retries import RetryWatcher
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
 from tests.cluster.cleaning import delete_pods
@@ -180,7 +181,9 @@ async def serving(
 ) -> AsyncIterator[AgentProcess]:
     """Run an agent with one plugin; the kubelet knows it and the slices are there when the block begins.
 
-    Pods are deleted when the block ends, before the agent is: nobody else could unprepare their claims.
+    Beside it runs what the controller does after failed preparations: in a burst the authorizer of nodes refuses the
+    kubelet a claim that it does not know yet, and the kubelet would wait a minute for its next try. Pods are deleted
+    when the block ends, before the agent is: nobody else could unprepare their claims.
 
     Args:
         settings: The document of its settings; none without it.
@@ -197,12 +200,14 @@ async def serving(
         command = agent_command(cluster, *options, kubeconfig=kubeconfig)
         agent = AgentProcess(command, cluster.folder / "agent.log", env=env)
         agent.settings = file
+        retrying = asyncio.create_task(RetryWatcher(client).run(), name="retries")
         await agent.start()
         try:
             await agent.wait_registered(*drivers)
             await wait_published(client, *drivers)
             yield agent
         finally:
+            retrying.cancel()
             try:
                 if agent.process.returncode is None:
                     await delete_pods(client)

@@ -25,6 +25,8 @@ from tests.cluster.recipe import NODE, GateSet, Layout, kubeconfig
 __all__ = ["RealCluster"]
 
 _READY_S: Final = 90.0
+_PRINTED_S: Final = 20.0
+_LOOK_S: Final = 0.05
 _FOLDERS: Final = ("containerd", "cdi", "cni", "podlogs", "kubelet", "kubelet/plugins", "kubelet/plugins_registry")
 _NOTIFYING: Final = frozenset({"etcd", "apiserver", "containerd", "kubelet"})
 """Those that tell systemd when they are ready."""
@@ -82,6 +84,18 @@ class RealCluster:
         folder = self.folder / "podlogs" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}" / container
         lines = [line for path in sorted(folder.glob("*.log")) for line in path.read_text().splitlines()]
         return "\n".join(line.split(" ", 3)[3] for line in lines)
+
+    async def wait_printed(self, pod: Mapping[str, Any], text: str, *, container: str = "main") -> str:
+        """Return what a container of a pod has printed once some text is in it.
+
+        Raises:
+            AssertionError: It is not; shows what is.
+        """
+        deadline_s = time.monotonic() + _PRINTED_S
+        while text not in (log := self.container_log(pod, container)):
+            assert time.monotonic() < deadline_s, f"no {text!r} in {_PRINTED_S:g} s, found:\n{log}"
+            await asyncio.sleep(_LOOK_S)
+        return log
 
     def list_cdi_files(self) -> list[Path]:
         """Return the CDI files that containerd reads."""
