@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack
@@ -33,7 +34,6 @@ from claimsmith.node.holding import Holding
 from claimsmith.node.ledger_owner import DEVICE_PLUGIN_WAY, DRA_WAY, DriverOwner
 from claimsmith.node.metadata import MetadataPolicy
 from claimsmith.node.plugin import NodePlugin, PluginOptions
-from claimsmith.node.podresources import ForeignRule
 from claimsmith.publish.health_report import HealthReporter
 from claimsmith.publish.publisher import SlicePublisher
 from claimsmith.publish.reports import ReportPublisher, plan_report
@@ -45,6 +45,8 @@ __all__ = ["DriverPart", "DriverState", "NodeContext"]
 
 _LOOK_S: Final = 10.0
 """Seconds between two looks at what foreign plugins have given away."""
+_HOLDERS_S: Final = 1.0
+"""Seconds between two looks at who has devices, for the report."""
 _log = get_logger("agent")
 
 
@@ -190,7 +192,7 @@ class DriverPart:
             self.devices = DevicePlugins(
                 host,
                 self.fronts.device_plugin or DevicePluginOptions(reconcile_s=_LOOK_S),
-                foreign=self.fronts.foreign or ForeignRule(resources=()),
+                foreign=self.fronts.foreign,
                 on_freed=self.plugin.holding.wake,
                 on_change=self._note_uses,
             )
@@ -218,6 +220,7 @@ class DriverPart:
             yield self._tell_return(), f"return {name}"
         if self.reporter is not None:
             yield self.reporter.run(), f"report {name}"
+            yield self._follow_ledger(), f"holders {name}"
         yield self.loop.run(), f"driver {name}"
 
     async def _tell_return(self) -> None:
@@ -292,6 +295,15 @@ class DriverPart:
             holders=plan_holders(self.plugin.prepared(), self._uses),
         )
         self.reporter.report(report)
+
+    async def _follow_ledger(self) -> None:
+        """Report anew whenever claims or containers have got or given back devices."""
+        seen: object = None
+        while True:
+            if (mark := self.plugin.ledger.mark) is not seen:
+                seen = mark
+                self._report()
+            await asyncio.sleep(_HOLDERS_S)
 
     async def _withdraw(self) -> None:
         """Delete slices of before, since the devices are not offered by claims any more."""
