@@ -209,7 +209,7 @@ class Screen:
 
     def _screen_free(self, view: PoolView, shape: RequestShape, node: Node) -> Screened:
         eligible = self._find_eligible(view, shape)
-        candidates = []
+        candidates, warnings = list[Candidate](), list(eligible.warnings)
         for _, record, verdict in eligible.on_node(node.name):
             if record.use.dedicated and not shape.admin:
                 continue
@@ -220,15 +220,17 @@ class Screen:
                 candidate = self._admit(view, record, shape, node)
                 if not candidate.blocked and not candidate.full:
                     candidates.append(candidate)
+                elif candidate.plan is not None and candidate.plan.kind == "fatal":
+                    warnings.append(_warn_of_capacity(record, candidate.plan))
         return Screened(
             candidates=tuple(candidates),
             poisoned=any(candidate.poison for candidate in candidates),
-            warnings=tuple(eligible.warnings),
+            warnings=tuple(warnings),
         )
 
     def _screen_all(self, view: PoolView, shape: RequestShape, node: Node) -> Screened:
         eligible = self._find_eligible(view, shape)
-        candidates = []
+        candidates, warnings = list[Candidate](), list(eligible.warnings)
         for _, record, verdict in eligible.on_node(node.name):
             poison = self._find_poison(record, shape, verdict, node)
             if poison is not None:
@@ -237,10 +239,12 @@ class Screen:
                 plan = self.plan(record, shape)
                 if plan is None or plan.kind == "fits":
                     candidates.append(self._admit(view, record, shape, node))
+                elif plan.kind == "fatal":
+                    warnings.append(_warn_of_capacity(record, plan))
         return Screened(
             candidates=tuple(candidates),
             poisoned=any(candidate.poison for candidate in candidates),
-            warnings=tuple(eligible.warnings),
+            warnings=tuple(warnings),
         )
 
     def _admit(self, view: PoolView, record: DeviceRecord, shape: RequestShape, node: Node) -> Candidate:
@@ -293,6 +297,10 @@ def describe_error(record: DeviceRecord, shape: RequestShape, verdict: Verdict) 
     """Return one sentence about a selector that can't be evaluated on a device."""
     whose = f"class {shape.class_name}" if verdict.of_class else "request"
     return f"{whose} selector {verdict.position} on device {record.id}: {verdict.error}"
+
+
+def _warn_of_capacity(record: DeviceRecord, plan: CapacityPlan) -> DecisionWarning:
+    return DecisionWarning(kind="capacity-error", text=f"device {record.id}: {plan.text}", devices=(record.id,))
 
 
 def _reaches(record: DeviceRecord, node: Node) -> bool:

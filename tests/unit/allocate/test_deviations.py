@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.allocate.search import allocate
-from claimsmith.model.decision import Decision
+from claimsmith.model.decision import Allocation, Decision
 from claimsmith.model.deviations import LIKE_UPSTREAM, OURS, Deviation
 from claimsmith.model.features import Features
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -114,3 +115,17 @@ def test_a_step_of_0_passes_the_device_over() -> None:
     wanted = claim("c", request("r", capacity={"memory": 2}))
 
     assert ask(problem(slice_(odd), wanted), OURS) == "infeasible"
+
+
+@pytest.mark.parametrize("mode", ["ExactCount", "All"])
+def test_an_amount_that_cant_be_told_is_warned_of(mode: Literal["ExactCount", "All"]) -> None:
+    stepless = capacity(10, default=1, minimum=1, step=0)
+    odd = device("odd", capacity={"memory": stepless}, allow_multiple_allocations=True)
+    fine = device("zz", capacity={"memory": capacity(10)}, allow_multiple_allocations=True)
+    wanted = claim("c", request("r", capacity={"memory": 2}, allocation_mode=mode))
+    decision = allocate(problem(slice_(odd, fine), wanted), share_ids=number_shares())
+
+    assert isinstance(decision, Allocation)
+    assert [(warning.kind, [id.device for id in warning.devices]) for warning in decision.warnings] == [
+        ("capacity-error", ["odd"])
+    ]
