@@ -47,6 +47,7 @@ class SmallPlugin:
         self.folder, self.devices, self.options, self.endpoint = folder, dict(devices), options or {}, endpoint
         self.numa, self.calls, self.refusals = numa or {}, list[tuple[str, Any]](), dict[str, str]()
         self.prefers: tuple[str, ...] = ()
+        self.prefers_first = False
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> SmallPlugin:
@@ -104,10 +105,15 @@ class SmallPlugin:
         asked = request.container_requests[0]
         available, must = list(asked.available_deviceIDs), list(asked.must_include_deviceIDs)
         self.calls.append(("prefer", (available, must, asked.allocation_size)))
-        return v1beta1.PreferredAllocationResponse(container_responses=[{"deviceIDs": self.prefers}])
+        await self._refuse("prefer", context)
+        others = [name for name in sorted(available) if name not in must]
+        first = [*sorted(must), *others][: asked.allocation_size]
+        return v1beta1.PreferredAllocationResponse(
+            container_responses=[{"deviceIDs": first if self.prefers_first else self.prefers}]
+        )
 
     async def _allocate(self, request: Any, context: Any) -> v1beta1.AllocateResponse:
-        ids = list(request.container_requests[0].devices_ids)
+        ids = sorted(request.container_requests[0].devices_ids)
         self.calls.append(("allocate", ids))
         await self._refuse("allocate", context)
         answer = v1beta1.ContainerAllocateResponse(

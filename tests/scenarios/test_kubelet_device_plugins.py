@@ -124,7 +124,7 @@ async def test_the_plugin_is_asked_which_devices_it_prefers(node: EmbeddedNode) 
         await start(node, "p", wanting(2))
 
         assert plugin.asked("prefer") == [(["gpu-0", "gpu-1", "gpu-2"], [], 2)]
-        assert plugin.asked("allocate") == [["gpu-2", "gpu-0"]]
+        assert plugin.asked("allocate") == [["gpu-0", "gpu-2"]]
 
 
 async def test_the_plugin_is_told_before_a_container_starts(node: EmbeddedNode) -> None:

@@ -81,16 +81,13 @@ async def test_devices_of_plugins_are_told_with_their_numa_node(node: EmbeddedNo
         assert await ask(node, GET_ALLOCATABLE, messages.AllocatableResourcesRequest()) == {"devices": [device]}
 
 
-async def test_a_pod_that_has_ended_is_told_no_more_but_can_be_asked_for(node: EmbeddedNode) -> None:
+async def test_a_pod_that_has_ended_is_told_no_more(node: EmbeddedNode) -> None:
     async with node.running(), node.serving(RecordingDriver()):
         await node.run_pod("p", "gpu-0")
         node.time.advance(2)
         await node.reaches("p", "Succeeded")
-        request = messages.GetPodResourcesRequest(pod_namespace="default", pod_name="p")
-        answer = await ask(node, GET_POD_RESOURCES, request)
 
         assert await listed(node) == []
-        assert answer["pod_resources"]["containers"] == [{"name": "main"}]
 
 
 async def test_an_unknown_pod_is_an_error(node: EmbeddedNode) -> None:

@@ -14,7 +14,7 @@ from claimsmith.api.kinds import RESOURCE_CLAIM, Kind
 from claimsmith.api.resource import parse_resource_claim
 from claimsmith.embedded.kubelet.plugins import ClaimCall
 from claimsmith.embedded.kubelet.views import PodView
-from claimsmith.errors import ApiError, InputError, PodStartError
+from claimsmith.errors import ApiError, InputError, NotFoundError, PodStartError
 from claimsmith.model.claim import ResourceClaim
 
 __all__ = [
@@ -116,6 +116,8 @@ async def read_usable_claim(reader: ClaimReader, pod: PodView, name: str, *, fro
             pass  # What is known may be older than the pod's binding.
     try:
         claim = await reader.get_claim(pod.namespace, name)
+    except NotFoundError as error:
+        raise _refused(f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found') from error
     except (ApiError, InputError) as error:
         raise _refused(f"fetch ResourceClaim {name}: {error}") from error
     return parse_usable_claim(claim, pod, from_template=from_template)

@@ -5,6 +5,8 @@ go. Claims are unprepared after the containers have stopped and before the end i
 device that is still in use.
 
 Source: pkg/kubelet/kubelet.go (SyncPod, SyncTerminatingPod) of kubernetes v1.37.2.
+
+Deviates: prepare-retry, containers-at-once.
 """
 
 from __future__ import annotations
@@ -178,9 +180,8 @@ class PodWorkers:
         return tuple(worker.pod for worker in self._workers.values() if worker.active)
 
     def find(self, namespace: str, name: str) -> PodView | None:
-        """Return a pod of the node; None when there is none of that name."""
-        pods = (worker.pod for worker in self._workers.values())
-        return next((pod for pod in pods if (pod.namespace, pod.name) == (namespace, name)), None)
+        """Return an active pod; None when there is none of that name."""
+        return next((pod for pod in self.active() if (pod.namespace, pod.name) == (namespace, name)), None)
 
     async def drop_leftovers(self) -> None:
         """Unprepare what pods used that are no longer here, as after a stop of the kubelet."""

@@ -72,7 +72,7 @@ class Reader:
     async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
         self.requests += 1
         if self.stored is None:
-            raise NotFoundError('resourceclaims "c" not found', status=404)
+            raise NotFoundError('resourceclaims.resource.k8s.io "c" not found', status=404)
         return parse_resource_claim(self.stored)
 
 
@@ -90,5 +90,5 @@ async def test_a_claim_that_is_known_from_before_its_reservation_is_read_again()
 
 
 async def test_a_claim_that_is_not_there_is_named() -> None:
-    with pytest.raises(PodStartError, match='fetch ResourceClaim c: resourceclaims "c" not found'):
+    with pytest.raises(PodStartError, match=r'ResourceClaim c: resourceclaims\.resource\.k8s\.io "c" not found'):
         await read_usable_claim(Reader(None, None), POD, "c", from_template=False)

@@ -62,6 +62,7 @@ class DevicePlugins:
             folder / KUBELET_SOCKET, [answer(REGISTER_DEVICES, self._register, refuse=PluginRefusedError)]
         )
         self._watches: dict[DeviceEndpoint, asyncio.Task[None]] = {}
+        self._forgotten: set[tuple[str, str]] = set()
 
     async def start(self) -> None:
         """Remove all sockets, so that plugins notice that the kubelet is new, and serve registration.
@@ -114,9 +115,12 @@ class DevicePlugins:
             await endpoint.connect()
             self._user.connect(endpoint)
         except BaseException as error:
+            # As upstream, which then drops all that it knows of the socket, and never hears that its plugin ends.
+            self._forgotten.add((resource, socket))
             await endpoint.close()
             log_event(_log, logging.WARNING, "Device plugin not registered", resource=resource, reason=error)
             raise
+        self._forgotten.discard((resource, socket))
         log_event(_log, logging.INFO, "Device plugin registered", resource=resource, socket=socket)
         self._watches[endpoint] = asyncio.create_task(self._watch(endpoint), name=f"devices of {resource}")
 
@@ -128,7 +132,8 @@ class DevicePlugins:
             _log.exception("The devices of %s can't be taken in", endpoint.resource)
         finally:
             self._watches.pop(endpoint, None)
-            self._user.disconnect(endpoint)
+            if (endpoint.resource, endpoint.socket) not in self._forgotten:
+                self._user.disconnect(endpoint)
             log_event(_log, logging.INFO, "Device plugin gone", resource=endpoint.resource, socket=endpoint.socket)
         await endpoint.close()
 
