@@ -142,7 +142,8 @@ async def test_taints_go_to_rules_when_the_policy_wants_them_there(client: KubeC
     async with agent(driver, client, paths, place("rules")):
         driver.say("gpu-0", healthy=False)
         (rule,) = await wait_objects(client, DEVICE_TAINT_RULE, rules_for("gpu-0"))
-        unchanged = tainted()(await list_slices(client))
+        driver.become("gpu-0", "gpu-1", "gpu-2")
+        unchanged = tainted()(await wait_for(client, lambda items: [len(item.devices) for item in items] == [3]))
         driver.say("gpu-0", healthy=True)
         await wait_objects(client, DEVICE_TAINT_RULE, rules_for())
 

@@ -268,6 +268,14 @@ def test_an_adopted_taint_goes_when_health_has_lasted() -> None:
     assert effects(health, 15) == []
 
 
+def test_an_adopted_taint_of_a_device_that_is_known_to_be_healthy_goes_as_soon_as_that_has_lasted() -> None:
+    health = graded()
+    recover(health, 0)
+    health.adopt({GPU: (DeviceTaint(key=UNHEALTHY_KEY, value="xid-79", effect="NoSchedule"),)}, 5)
+
+    assert health.find_next_s(5) == 15
+
+
 def test_an_adopted_taint_that_the_driver_confirms_stays() -> None:
     health = graded(hold_max_s=100)
     health.adopt({GPU: (DeviceTaint(key=UNHEALTHY_KEY, value="xid-79", effect="NoSchedule"),)}, 0)

@@ -53,6 +53,12 @@ def test_a_card_whose_memory_is_not_known_leaves_no_bound() -> None:
     assert [key for key in found if "memory" in key] == []
 
 
+def test_a_model_whose_memory_is_not_known_leaves_no_bound_for_the_kind() -> None:
+    found = labels(card("gpu-0"), b.device("gpu-1", attributes={"type": "gpu", "model": "L4"}))
+
+    assert [key for key in found if "memory" in key] == ["gpu.A100.memory-mib"]
+
+
 def test_two_drivers_of_one_kind_are_counted_together() -> None:
     one = LabelSource(driver="a.example.test", inventory=Inventory.of(card("gpu-0", "A100")))
     two = LabelSource(driver="b.example.test", inventory=Inventory.of(card("gpu-0", "MI300")))
@@ -137,6 +143,13 @@ def test_two_models_that_look_alike_have_different_keys() -> None:
     found = labels(card("gpu-0", "RTX 4000"), card("gpu-1", "RTX/4000"))
 
     counts = [key for key in found if key.endswith(".count") and key != "gpu.count"]
+    assert len(counts) == 2
+
+
+def test_two_models_that_differ_by_case_alone_have_keys_that_differ_by_more() -> None:
+    found = labels(card("gpu-0", "rtx4000"), card("gpu-1", "RTX4000"))
+
+    counts = {key.lower() for key in found if key.endswith(".count") and key != "gpu.count"}
     assert len(counts) == 2
 
 
