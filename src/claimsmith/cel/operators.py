@@ -269,29 +269,27 @@ def _not_bound(*_values: Value) -> Value:
 
 _A, _B = param("A"), param("B")
 _LIST_A, _MAP_AB = list_of(_A), map_of(_A, _B)
-_NUMBERS: Final = (("int64", INT), ("uint64", UINT), ("double", DOUBLE))
+_NUMBERS: Final = {"double": DOUBLE, "int64": INT, "uint64": UINT}
+# Overloads stand in upstream's order: operands of unknown type are of the type that the first one takes.
 
 
-def _arithmetic(name: str, run: Callable[[Value, Value], Value], prefix: str, *more: Overload) -> Function:
+def _on(prefix: str, *suffixes: str) -> tuple[Overload, ...]:
     """Declare an operator on two numbers of one type."""
-    kinds = _NUMBERS if prefix != "modulo" else _NUMBERS[:2]
-    same = tuple(overload(f"{prefix}_{suffix}", (kind, kind), kind) for suffix, kind in kinds)
-    return function(name, *same, *more, run=run)
+    return tuple(overload(f"{prefix}_{name}", (_NUMBERS[name], _NUMBERS[name]), _NUMBERS[name]) for name in suffixes)
 
 
 def _ordering(name: str, run: Callable[[Value, Value], bool], prefix: str) -> Function:
     """Declare a comparison: within one type, and between numbers of different types."""
-    same: tuple[tuple[str, CelType], ...] = (
-        ("bool", BOOL), *_NUMBERS, ("string", STRING), ("bytes", BYTES), ("timestamp", TIMESTAMP),
-        ("duration", DURATION),
-    )  # fmt: skip
-    overloads = [overload(f"{prefix}_{suffix}", (kind, kind), BOOL) for suffix, kind in same]
-    overloads += [
-        overload(f"{prefix}_{one}_{two}", (kind_one, kind_two), BOOL)
-        for one, kind_one in _NUMBERS
-        for two, kind_two in _NUMBERS
-        if one != two
-    ]
+    overloads = [overload(f"{prefix}_bool", (BOOL, BOOL), BOOL)]
+    for one in ("int64", "uint64", "double"):
+        overloads.append(overload(f"{prefix}_{one}", (_NUMBERS[one], _NUMBERS[one]), BOOL))
+        overloads += [
+            overload(f"{prefix}_{one}_{two}", (_NUMBERS[one], _NUMBERS[two]), BOOL)
+            for two in ("double", "int64", "uint64")
+            if one != two
+        ]
+    others = {"string": STRING, "bytes": BYTES, "timestamp": TIMESTAMP, "duration": DURATION}
+    overloads += [overload(f"{prefix}_{suffix}", (kind, kind), BOOL) for suffix, kind in others.items()]
     return function(name, *overloads, run=run)
 
 
@@ -312,28 +310,32 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     function("@not_strictly_false", overload("not_strictly_false", (BOOL,), BOOL), run=_not_bound),
     function("_==_", overload("equals", (_A, _A), BOOL), run=_not_bound),
     function("_!=_", overload("not_equals", (_A, _A), BOOL), run=_not_bound),
-    _arithmetic(
+    function(
         "_+_",
-        add,
-        "add",
         overload("add_bytes", (BYTES, BYTES), BYTES),
+        *_on("add", "double"),
         overload("add_duration_duration", (DURATION, DURATION), DURATION),
         overload("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP),
         overload("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP),
+        *_on("add", "int64"),
         overload("add_list", (_LIST_A, _LIST_A), _LIST_A),
         overload("add_string", (STRING, STRING), STRING),
+        *_on("add", "uint64"),
+        run=add,
     ),
-    _arithmetic(
+    function(
         "_-_",
-        subtract,
-        "subtract",
+        *_on("subtract", "double"),
         overload("subtract_duration_duration", (DURATION, DURATION), DURATION),
+        *_on("subtract", "int64"),
         overload("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP),
         overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION),
+        *_on("subtract", "uint64"),
+        run=subtract,
     ),
-    _arithmetic("_*_", multiply, "multiply"),
-    _arithmetic("_/_", divide, "divide"),
-    _arithmetic("_%_", modulo, "modulo"),
+    function("_*_", *_on("multiply", "double", "int64", "uint64"), run=multiply),
+    function("_/_", *_on("divide", "double", "int64", "uint64"), run=divide),
+    function("_%_", *_on("modulo", "int64", "uint64"), run=modulo),
     function("-_", overload("negate_double", (DOUBLE,), DOUBLE), overload("negate_int64", (INT,), INT), run=negate),
     _ordering("_<_", less, "less"),
     _ordering("_<=_", less_equals, "less_equals"),

@@ -15,6 +15,22 @@ EVALUATIONS_UNTIL_COMPILED = 10
 
 
 @pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("{}[0] + {}[0]", "bytes"),
+        ("{}[0] - {}[0]", "double"),
+        ("{}[0] * {}[0]", "double"),
+        ("{}[0] / {}[0]", "double"),
+        ("{}[0] % {}[0]", "int"),
+        ("optional.of({}[0] - {}[0]).orValue(1.0)", "double"),
+        ("cel.bind(x, [][0], cel.bind(y, [][0], x.indexOf(y) == 0 ? x : x))", "string"),
+    ],
+)
+def test_unknown_operands_are_of_the_type_that_upstream_declares_first(text: str, kind: str) -> None:
+    assert compile_expression(text, environment=ALL, purpose="part").output_type == kind
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("size(device.driver) + 9223372036854775807 > 0", "integer overflow"),
