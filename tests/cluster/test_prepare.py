@@ -13,7 +13,6 @@ from typing import Any, Final
 import pytest
 
 from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from claimsmith.daemons.controller_retries import RetryWatcher
 from claimsmith.daemons.controller_returns import ReturnWatcher
 from claimsmith.kube.client import KubeClient
 from tests.cluster.agents import AgentProcess, agent_command, serving
@@ -130,14 +129,13 @@ def has_device_status(obj: dict[str, Any]) -> bool:
 
 @contextlib.asynccontextmanager
 async def controlling(client: KubeClient) -> AsyncIterator[None]:
-    """Do what the controller does for waiting pods."""
-    works = [asyncio.create_task(watcher.run()) for watcher in (ReturnWatcher(client), RetryWatcher(client))]
+    """Do what the controller does when a driver returns; what it does after failed prepares is done anyway."""
+    work = asyncio.create_task(ReturnWatcher(client).run())
     try:
         yield
     finally:
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
