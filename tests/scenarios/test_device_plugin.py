@@ -52,11 +52,11 @@ async def test_devices_are_given_back_after_the_pod_is_gone(node: EmbeddedNode) 
         await start(node, "p", wanting(1))
         assert [grant.ids for grant in granting.ledger.grants()] == [("gpu-0",)]
         await delete(node, "p")
-        await reaches(node, lambda: not granting.ledger.grants())
+        await reaches(node, lambda: granting.freed == 1)
 
+    assert granting.ledger.grants() == ()
     assert [operation for operation, _ in driver.calls] == ["prepare", "unprepare"]
     assert list(node.paths.cdi.iterdir()) == []
-    assert granting.freed == 1
 
 
 async def test_a_new_kubelet_takes_the_resource_again_and_containers_keep_what_they_have(node: EmbeddedNode) -> None:
@@ -137,6 +137,19 @@ async def test_a_device_that_a_claim_has_is_not_given_to_a_container(node: Embed
 
             assert "env GPUS=gpu-1" in node.output(pod, "c0")
             assert kubelet.devices.stock.count(0).capacity[RESOURCE] == 2
+
+
+async def test_a_device_that_a_claim_is_to_get_is_not_given_to_a_container(node: EmbeddedNode) -> None:
+    granting = Granting(driver := GpuDriver("gpu-0", "gpu-1"), node.paths, quick())
+    async with node.running(), granting.serving() as plugins:
+        await registered(node, plugins)
+        await start(node, "first", wanting(1))
+        plugins.update(driver.discover(), allocated=[b.device_id("gpu-0"), b.device_id("gpu-1")])
+        await registered(node, plugins)
+        pod = await start(node, "second", wanting(1), phase="Failed")
+
+        assert plugins.states()[0].usable == 1, "the container that has gpu-0 is told that it can't be used"
+        assert "gpu" in pod["status"]["message"]
 
 
 async def test_a_device_that_a_container_has_is_not_prepared_for_a_claim_until_it_is_back(node: EmbeddedNode) -> None:

@@ -141,6 +141,7 @@ class DevicePlugins:
         self._inventory: Inventory | None = None
         self._offered: Mapping[str, tuple[OfferedDevice, ...]] = {}
         self._unusable: Mapping[DeviceId, str] = {}
+        self._allocated: Mapping[DeviceId, DeviceId] = {}
         self._pods: Mapping[tuple[str, frozenset[str]], PodRef | None] = {}
         self._foreign: tuple[ForeignHolding, ...] = ()
         self._uses: Mapping[DeviceId, DeviceUse] = {}
@@ -158,6 +159,7 @@ class DevicePlugins:
         async with AsyncExitStack() as stack:
             for folder in (self._host.paths.device_plugins, self._host.paths.cdi):
                 make_folder(folder)
+            self._grants.report()
             for server in self._servers.values():
                 await server.start()
                 stack.push_async_callback(server.stop)
@@ -198,7 +200,8 @@ class DevicePlugins:
             self._inventory = inventory
             host.ledger.learn(Hardware.of(host.driver.name, inventory, node=host.node_name))
             self._offered = plan_offers(host.driver.name, inventory, node=host.node_name, rules=self._options.rules)
-        self._unusable = self._find_unusable(inventory, taints or {}, tuple(allocated))
+        self._unusable = self._find_unusable(inventory, taints or {})
+        self._allocated = host.ledger.hardware.find_blocked(allocated)
         self._refresh()
         self._known.set()
 
@@ -237,7 +240,7 @@ class DevicePlugins:
             ClaimsmithError: They can't be had now.
         """
         for offered in wanted:
-            if reason := self._unusable.get(offered.device):
+            if reason := self._find_reason(rule.resource, offered.device, [offered.id]):
                 raise GrantRefusedError(
                     rule.resource, f"found {offered.id} {reason}, allowed a usable device", hint="ask again elsewhere"
                 )
@@ -277,17 +280,10 @@ class DevicePlugins:
     # --- what is offered ----------------------------------------------------------------------------------------------
 
     def _find_unusable(
-        self,
-        inventory: Inventory,
-        taints: Mapping[DeviceId, Sequence[DeviceTaint]],
-        allocated: tuple[DeviceId, ...],
+        self, inventory: Inventory, taints: Mapping[DeviceId, Sequence[DeviceTaint]]
     ) -> Mapping[DeviceId, str]:
-        """Return why devices can't be given away, whatever the ledger says."""
+        """Return why devices should not be used by anybody."""
         host, found = self._host, dict[DeviceId, str]()
-        for device, other in host.ledger.hardware.find_blocked(allocated).items():
-            found[device] = (
-                "allocated to a claim" if other == device else f"of the hardware of {other}, which a claim has"
-            )
         for pool in inventory.pools:
             for item in pool.devices:
                 device = DeviceId(host.driver.name, pool.name or host.node_name, item.name)
@@ -295,6 +291,19 @@ class DevicePlugins:
                     if taint.effect in _BLOCKING:
                         found[device] = f"tainted {taint.key}={taint.value}:{taint.effect}"
         return found
+
+    def _find_reason(self, resource: str, device: DeviceId, ids: Iterable[str]) -> str:
+        """Return why a device can't be given away, whatever the ledger says of it; empty when nothing is against it.
+
+        What a container has already is not told to be a claim's: the claim will wait.
+        """
+        if reason := self._unusable.get(device):
+            return reason
+        other = self._allocated.get(device)
+        given = (grant for grant in self._host.ledger.grants() if grant.resource == resource)
+        if other is None or not set(ids).isdisjoint(id_ for grant in given for id_ in grant.ids):
+            return ""
+        return "allocated to a claim" if other == device else f"of the hardware of {other}, which a claim has"
 
     def _refresh(self) -> None:
         """Offer what can be given away now, and find out what claims must not get."""
@@ -315,9 +324,9 @@ class DevicePlugins:
         return [Offer(device=item, obstacle=obstacles[item.device]) for item in offered]
 
     def _find_obstacle(self, resource: str, device: DeviceId, items: Sequence[OfferedDevice]) -> str:
-        if reason := self._unusable.get(device):
-            return reason
         ids = tuple(item.id for item in items)
+        if reason := self._find_reason(resource, device, ids):
+            return reason
         held = HeldDevice(id=device, request=REQUEST, share_id=items[0].replica)
         entry = PreparedClaim(claim=grant_key(resource, ids), devices=(held,), boot_id="", finished=False)
         refusal = self._host.ledger.find_refusal(Grant(entry=entry, resource=resource, ids=ids))

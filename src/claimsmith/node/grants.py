@@ -107,7 +107,7 @@ class Grants:
             except ClaimsmithError:
                 self._try_to_undo(checkpoint, begun)
                 raise
-        self._report()
+        self.report()
         return given
 
     def make_sure(self, rule: ResourceRule, wanted: Sequence[OfferedDevice]) -> Grant:
@@ -129,11 +129,11 @@ class Grants:
                 begun = replace(begun, granted_s=known.granted_s)
             checkpoint.put(begun)
             given = self._prepare(checkpoint, begun, request)
-        self._report()
+        self.report()
         return given.grant
 
-    def adopt(self, resource: str, wanted: Sequence[OfferedDevice]) -> Grant:
-        """Write down that a container has devices of which nothing is known here, as after a lost checkpoint.
+    def adopt(self, resource: str, wanted: Sequence[OfferedDevice]) -> bool:
+        """Write down that a container has devices, if that is not known yet, as after a lost checkpoint.
 
         It has them whoever else claims to, so that nothing is checked.
 
@@ -147,8 +147,8 @@ class Grants:
             found = begun if known is None else replace(known, ids=begun.ids)
             if found != known:
                 checkpoint.put(found)
-        self._report()
-        return found
+        self.report()
+        return found != known
 
     def take_back(self, grant: Grant) -> bool:
         """Undo a grant, if it is still the one that it was; return whether it was.
@@ -161,7 +161,7 @@ class Grants:
             if checkpoint.find_grant(grant.uid) != grant:
                 return False
             self._undo(checkpoint, grant)
-        self._report()
+        self.report()
         return True
 
     def _begin(self, resource: str, wanted: Sequence[OfferedDevice]) -> tuple[Grant, PrepareRequest]:
@@ -209,7 +209,8 @@ class Grants:
     def _call(self, operation: str, call: Callable[[], _Answer]) -> _Answer:
         return call_driver(operation, call, driver=self.driver.name, meter=self.meter)
 
-    def _report(self) -> None:
+    def report(self) -> None:
+        """Tell the meter how many containers have devices."""
         self.meter.set(GRANTS_HELD, len(self.ledger.grants()), driver=self.driver.name)
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from claimsmith.errors import ClaimsmithError
 from claimsmith.node.deviceplugin_rules import DevicePluginOptions, OfferedDevice, ResourceRule
@@ -19,6 +19,8 @@ from claimsmith.node.podresources import ContainerDevices, KubeletView, PodResou
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["GrantKeeper", "LookOutcome"]
+
+_TOLD_MAX: Final = 256
 
 _log = get_logger("node")
 _Value = TypeVar("_Value")
@@ -95,6 +97,10 @@ class GrantKeeper:
             offered: What is offered, by resource.
         """
         view = await self._kubelet.look()
+        try:
+            await self._run(self._grants.ledger.refresh)
+        except ClaimsmithError as error:
+            self._tell_once("ledger", "The ledger can't be read again", self._grants.driver.name, error)
         devices = {(resource, item.id): item for resource, items in offered.items() for item in items}
         plan = self._watch.look(
             view,
@@ -131,10 +137,11 @@ class GrantKeeper:
         if len(known) < len(item.ids):
             return
         try:
-            await self._run(lambda: self._grants.adopt(item.resource, known))
+            is_news = await self._run(lambda: self._grants.adopt(item.resource, known))
         except ClaimsmithError as error:
             self._tell_once(item.container, "Devices of a container can't be written down", item.resource, error)
-        else:
+            return
+        if is_news:
             ids = ",".join(sorted(item.ids))
             log_event(
                 _log, logging.WARNING, "A container has devices that were not noted", resource=item.resource, ids=ids
@@ -167,6 +174,8 @@ class GrantKeeper:
 
     def _tell_once(self, subject: str, message: str, resource: str, error: ClaimsmithError) -> None:
         if (subject, str(error)) not in self._told:
+            if len(self._told) >= _TOLD_MAX:
+                self._told.clear()
             self._told.add((subject, str(error)))
             log_event(_log, logging.WARNING, message, resource=resource, reason=error)
 

@@ -66,6 +66,15 @@ class Ledger:
             self._checkpoint.refresh()
             yield self._checkpoint
 
+    def refresh(self) -> None:
+        """Take in what another process of the driver has written.
+
+        Raises:
+            ConfigError: The lock or the checkpoint can't be used.
+        """
+        with self.writing():
+            pass
+
     @property
     def damaged(self) -> tuple[Path, ...]:
         """Where damaged checkpoints were put since the start."""
