@@ -19,6 +19,7 @@ __all__ = [
     "DRIVER_CALLS",
     "DRIVER_SECONDS",
     "GRANTS_HELD",
+    "PREPARES_WAITING",
     "Meter",
     "Sample",
     "get_logger",
@@ -33,6 +34,8 @@ CLAIMS_PREPARED: Final = "claimsmith_prepared_claims"
 """Claims in the checkpoint; label driver."""
 GRANTS_HELD: Final = "claimsmith_granted_containers"
 """Containers that hold devices through the device plugin; label driver."""
+PREPARES_WAITING: Final = "claimsmith_waiting_prepares"
+"""Prepare calls that can't succeed yet and are held; label driver."""
 CHECKPOINT_DAMAGED: Final = "claimsmith_checkpoint_damaged_total"
 """Checkpoint files that were put aside and rebuilt; label driver."""
 DEVICE_FAILURES: Final = "claimsmith_device_failures_total"

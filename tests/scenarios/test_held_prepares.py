@@ -14,8 +14,9 @@ from claimsmith.kubelet import dra_v1_pb2 as v1
 from claimsmith.kubelet.services import PREPARE_V1
 from claimsmith.model.names import ClaimRef
 from claimsmith.node.holding import Holding
+from claimsmith.telemetry import PREPARES_WAITING
 from claimsmith.testing.builders import allocated, claim, request
-from tests.scenarios.plugin_bench import PluginBench, call, named, prepare, ready, unprepare
+from tests.scenarios.plugin_bench import DRIVER, PluginBench, call, named, prepare, ready, unprepare
 from tests.unit.node.waiting_clock import JumpingClock, StandingClock
 
 
@@ -49,6 +50,20 @@ async def test_the_next_claim_of_a_device_waits_until_the_old_one_is_unprepared(
 
         assert released == {"uid-a": ""}
         assert not (await waiting)["uid-next"].error
+
+
+async def test_the_number_of_waiting_calls_is_measured(bench: PluginBench, clock: StandingClock) -> None:
+    want(bench, "next", "gpu-0")
+    async with bench.plugin() as plugin:
+        await prepare(bench, "a")
+        waiting = asyncio.create_task(prepare(bench, "next"))
+        await clock.waits.wait()
+        sample = (PREPARES_WAITING, (("driver", DRIVER),))
+        during = plugin.meter.values()[sample]
+        await unprepare(bench, "a")
+        await waiting
+
+        assert (during, plugin.meter.values()[sample]) == (1, 0)
 
 
 async def test_neither_other_calls_nor_other_claims_of_the_call_wait(bench: PluginBench, clock: StandingClock) -> None:

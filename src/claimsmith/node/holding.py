@@ -101,6 +101,8 @@ class Holding:
         self._freed = asyncio.Event()
         self.waiting = 0
         """Number of calls that wait now."""
+        self.on_waiting: Callable[[int], None] = _ignore
+        """Gets that number whenever it changes."""
 
     def wake(self) -> None:
         """Let all waiting calls try at once: a device may have been given back. In the event loop only."""
@@ -149,11 +151,19 @@ class Holding:
             return await attempt()
 
     async def _pause(self, freed: asyncio.Event, timeout_s: float) -> None:
-        self.waiting += 1
+        self._count(1)
         try:
             await self._clock.wait(freed, timeout_s)
         finally:
-            self.waiting -= 1
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self.waiting += change
+        self.on_waiting(self.waiting)
+
+
+def _ignore(waiting: int) -> None:
+    del waiting
 
 
 def _pause_of(error: ClaimsmithError, pause_s: float) -> float:

@@ -30,7 +30,7 @@ from claimsmith.node.sockets import SocketServer, remove_dead_sockets
 from claimsmith.node.statusreports import ClaimStatusWriter, StatusReports
 from claimsmith.node.sweep import Sweeper, SweepPolicy
 from claimsmith.sdk.driver import Driver
-from claimsmith.telemetry import Meter, get_logger, log_event
+from claimsmith.telemetry import PREPARES_WAITING, Meter, get_logger, log_event
 
 __all__ = ["BOOT_ID_FILE", "NodePlugin", "PluginOptions", "read_boot_id"]
 
@@ -111,6 +111,7 @@ class NodePlugin:
         self._preparation = self._make_preparation(boot_id, chosen)
         self.holding = chosen.holding or Holding()
         """The prepare calls that wait; who gives a device back in another way than through this plugin wakes them."""
+        self.holding.on_waiting = lambda count: self.meter.set(PREPARES_WAITING, count, driver=driver.name)
         self._reports = StatusReports(chosen.statuses, self._preparation.files.find_status) if chosen.statuses else None
         self._dra = DraPlugin(
             driver.name,
