@@ -171,9 +171,9 @@ def _draw_full_requests(chance: Chance, themes: Themes) -> list[Json]:
             more = exact | {"count": count + chance.weigh({1: 4, 2: 1, 3: 1})}
             subs = [more, exact] if chance.happens(0.8) else [more]
             request["firstAvailable"] = [{"name": f"s{place}", **sub} for place, sub in enumerate(subs)]
-        elif way == "all" and chance.happens(0.4):
+        elif way == "all" and chance.happens(0.5):
             request["exactly"] = {"deviceClassName": chance.pick(("any", "gpu")), "allocationMode": "All"}
-            left = chance.number(0, min(left, 2))
+            left = min(left, chance.weigh({0: 6, 1: 1}))
         else:
             request["exactly"] = exact
         requests.append(request)

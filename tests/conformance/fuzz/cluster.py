@@ -167,7 +167,7 @@ def _draw_devices(chance: Chance, themes: Themes) -> tuple[list[Json], list[Json
         return sets, devices + plain
     count = chance.number(2, 8)
     if {"many", "limit"} & themes:
-        count = chance.pick((32, 33, 33, 34, 36) if "limit" in themes else (20, 33, 40))
+        count = chance.pick((32, 32, 33, 33, 34, 36) if "limit" in themes else (20, 33, 40))
     return [], [{"name": f"dev-{place}"} for place in range(count)]
 
 

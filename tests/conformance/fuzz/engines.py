@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from claimsmith.api.resource import parse_resource_slice
-from claimsmith.cel import CelDevice, CelEnvironment, Program, Purpose, compile_expression, prepare_device
+from claimsmith.cel import COST_LIMIT, CelDevice, CelEnvironment, Program, Purpose, compile_expression, prepare_device
 from claimsmith.cel.columns import DeviceColumns, evaluate_columns
+from claimsmith.cel.program import ESTIMATE_MARGIN
 from claimsmith.errors import CelCompileError, CelRuntimeError
 from claimsmith.model.device import Device
 from claimsmith.testing.conformance.records import parse_features
@@ -35,6 +36,8 @@ def compare_engines(question: Json) -> list[str]:
         program = compile_expression(question["expression"], environment=environment, purpose=purpose)
     except CelCompileError:
         return []
+    if program.estimated_cost * ESTIMATE_MARGIN > COST_LIMIT:
+        return []  # it is interpreted, always
     chance = Chance(f"{question['name']} devices")
     others = [draw_device(chance) for _ in range(OTHERS if program.estimated_cost <= CHEAP else 0)]
     devices = [
