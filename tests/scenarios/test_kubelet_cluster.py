@@ -34,12 +34,23 @@ spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]
 """
 
 
+COUNTED = """
+---
+apiVersion: claimsmith.dev/v1alpha1
+kind: AgentConfiguration
+spec:
+  drivers:
+  - {plugin: simulated, devicePlugin: {resources: [{resource: vendor.example/gpu}]}}
+"""
+
+
 @contextlib.asynccontextmanager
-async def cluster() -> AsyncIterator[tuple[Playground, Path]]:
+async def cluster(more: str = "") -> AsyncIterator[tuple[Playground, Path]]:
     """Run two nodes; give the cluster and its folder, in which node alpha is `0`."""
     with tempfile.TemporaryDirectory(prefix="cs-") as folder:
         options = PlaygroundOptions(folder=Path(folder), quarantine_s=0.0)
-        async with Playground(plan_cluster(parse_manifests(CLUSTER, source="files")), options) as playground:
+        plan = plan_cluster(parse_manifests(CLUSTER + more, source="files"))
+        async with Playground(plan, options) as playground:
             yield playground, Path(folder)
 
 
@@ -95,6 +106,27 @@ async def test_pods_that_count_devices_run_where_a_plugin_has_some_left() -> Non
         assert (first["spec"]["nodeName"], second["spec"]["nodeName"]) == ("alpha", "alpha")
         assert f"node has too little {RESOURCE} left" in str(waiting["status"]["conditions"])
         assert plugin.asked("allocate") == [["g0"], ["g0"]]
+
+
+async def test_simulated_devices_can_be_counted_and_claimed_and_each_has_one_user() -> None:
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
+    async with cluster(COUNTED) as (playground, _):
+        client, here = playground.client, {"nodeSelector": {"kubernetes.io/hostname": "alpha"}}
+        counted = await run_pod(client, "counted", **here, resources={"limits": {RESOURCE: "1"}})
+        slices = (await client.list(RESOURCE_SLICE, field_selector="spec.nodeName=alpha")).items
+        await become(client, RESOURCE_SLICE, slices[0]["metadata"]["name"], lambda found: "in-use" in str(found))
+        claimed = await run_pod(client, "claimed", **here, **claims, resources={"claims": [{"name": "gpu"}]})
+        cards = [
+            {line for line in lines_of(playground, pod) if line.startswith("env CLAIMSMITH_VISIBLE_DEVICES=GPU-")}
+            for pod in (counted, claimed)
+        ]
+
+    assert len(cards[0]) == len(cards[1]) == 1
+    assert not cards[0] & cards[1]
+
+
+def lines_of(playground: Playground, pod: KubeObject) -> list[str]:
+    return [line.text for line in playground.logs.find_lines(pod["metadata"]["uid"], "main") or ()]
 
 
 async def test_pods_that_do_not_tolerate_a_nodes_taint_leave_it_and_give_their_devices_back() -> None:

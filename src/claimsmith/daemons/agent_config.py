@@ -39,6 +39,7 @@ __all__ = [
     "build_front_ends",
     "build_label_options",
     "create_configured",
+    "parse_agent_config",
     "plugin_config",
     "read_agent_config",
     "read_config_files",
@@ -100,9 +101,24 @@ def read_agent_config(path: Path) -> AgentConfig:
     if len(ours) != 1:
         found = f"{len(ours)} documents of kind {CONFIG_KIND}" if ours else f"no document of kind {CONFIG_KIND}"
         raise InputError(f"{path}: found {found}, allowed one; begin with apiVersion: {SETTINGS_API_VERSION}")
-    manifest = ours[0]
-    others = tuple(document for document in documents if document is not manifest)
-    config = AgentConfig(content=_parse(manifest), documents=others, manifest=manifest, folder=path.absolute().parent)
+    others = tuple(document for document in documents if document is not ours[0])
+    return parse_agent_config(ours[0], documents=others, folder=path.absolute().parent)
+
+
+def parse_agent_config(
+    manifest: Manifest, *, documents: tuple[Manifest, ...] = (), folder: Path = Path()
+) -> AgentConfig:
+    """Return the configuration that a document of kind AgentConfiguration holds.
+
+    Args:
+        manifest: The document.
+        documents: Settings for the plugins that stand beside it.
+        folder: Folder to which the names of settings files are relative.
+
+    Raises:
+        InputError: A field is unknown, missing or wrong; the message names file, line and field.
+    """
+    config = AgentConfig(content=_parse(manifest), documents=documents, manifest=manifest, folder=folder)
     _check(config)
     return config
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from claimsmith.api.kinds import EVENT, LEASE, NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
 from claimsmith.api.manifests import Manifest
-from claimsmith.daemons.sorted_manifests import SETTINGS_KIND, namespace_of, sort_manifests
+from claimsmith.daemons.sorted_manifests import AGENT_KIND, SETTINGS_KIND, namespace_of, sort_manifests
+from claimsmith.errors import InputError
 from claimsmith.sdk.settings import SETTINGS_API_VERSION, find_named_nodes
 
 __all__ = ["ONLY_NODE", "ClusterPlan", "NodePlan", "PlannedObject", "plan_cluster"]
@@ -83,6 +84,7 @@ class ClusterPlan:
         objects: In the order in which they are created.
         namespaces: Namespaces that objects are in and no manifest makes.
         settings: Settings of drivers.
+        agent: Configuration of the nodes' agents; None for the usual one.
         left_out: One sentence for each object that can't be served, and for each field that a kind does not have.
     """
 
@@ -91,6 +93,7 @@ class ClusterPlan:
     namespaces: tuple[str, ...]
     settings: tuple[Manifest, ...]
     left_out: tuple[str, ...]
+    agent: Manifest | None = None
 
 
 def plan_cluster(manifests: Iterable[Manifest], *, strict: bool = False) -> ClusterPlan:
@@ -104,6 +107,7 @@ def plan_cluster(manifests: Iterable[Manifest], *, strict: bool = False) -> Clus
         InputError: A manifest can't be read, or an object is there twice.
     """
     found = sort_manifests(manifests, strict=strict)
+    _check_agents(found.agents)
     objects = [
         PlannedObject(kind=kind, manifest=item) for kind, item in found.objects if not _is_made_again(kind, item)
     ]
@@ -119,7 +123,16 @@ def plan_cluster(manifests: Iterable[Manifest], *, strict: bool = False) -> Clus
         namespaces=tuple(name for name in used if name not in made),
         settings=settings,
         left_out=found.left_out,
+        agent=next(iter(found.agents), None),
     )
+
+
+def _check_agents(agents: Sequence[Manifest]) -> None:
+    for other in agents[1:]:
+        raise InputError(
+            f"{other.locate()}: found a second {AGENT_KIND} (the first: {agents[0].locate()}), "
+            "allowed one for all nodes; name all drivers in one"
+        )
 
 
 def _is_made_again(kind: Kind, manifest: Manifest) -> bool:

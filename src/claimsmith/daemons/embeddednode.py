@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from claimsmith.daemons.agent import Agent, AgentOptions
+from claimsmith.daemons.agent_config import AgentConfig, ConfiguredDriver, build_agent_options, build_front_ends
 from claimsmith.embedded.kubelet.node import ClusterServices, EmbeddedKubelet, NodeConfig
 from claimsmith.errors import ConfigError
 from claimsmith.kube.client import KubeClient
@@ -30,11 +32,13 @@ class NodePlace:
         config: What the node is.
         paths: Its folders.
         settings: Settings of its drivers.
+        agent: How its agent offers their devices; None: by claims alone.
     """
 
     config: NodeConfig
     paths: NodePaths
     settings: DriverContext
+    agent: AgentConfig | None = None
 
 
 async def run_node(
@@ -63,7 +67,7 @@ async def run_node(
         node_name=place.config.name,
         client=client,
         paths=place.paths,
-        options=replace(options, boot_id=str(uuid.uuid4())),
+        options=replace(_configure(place, drivers, options), boot_id=str(uuid.uuid4())),
     )
 
     async def serve() -> None:
@@ -77,6 +81,34 @@ async def run_node(
     async with asyncio.TaskGroup() as group:
         group.create_task(kubelet.run(), name=f"kubelet {place.config.name}")
         group.create_task(serve(), name=f"agent {place.config.name}")
+
+
+def _configure(place: NodePlace, drivers: Sequence[Driver], options: AgentOptions) -> AgentOptions:
+    """Return the options of a node's agent, with what the configuration says of its drivers.
+
+    Raises:
+        FieldError: It names another plugin than that of embedded nodes, or says for several drivers what goes for one.
+    """
+    config = place.agent
+    if config is None:
+        return options
+    configured: list[ConfiguredDriver] = []
+    for index, chosen in enumerate(config.content.drivers):
+        path = f"spec.drivers[{index}]"
+        if chosen.plugin != _PLUGIN:
+            hint = "embedded nodes have simulated devices"
+            raise config.refuse(f"{path}.plugin", chosen.plugin, allowed=_PLUGIN, hint=hint)
+        if chosen.settings:
+            hint = "put the devices among the files of the cluster"
+            raise config.refuse(f"{path}.settings", chosen.settings[0], allowed="none", hint=hint)
+        meant = [driver for driver in drivers if chosen.driver in ("", driver.name)]
+        fronts = build_front_ends(config, chosen, path=path)
+        if fronts.device_plugin is not None and len(meant) > 1:
+            found, hint = ", ".join(driver.name for driver in meant), "name the driver that they are of"
+            raise config.refuse(f"{path}.devicePlugin", found, allowed="resources of one driver", hint=hint)
+        configured += [ConfiguredDriver(driver=driver, fronts=fronts) for driver in meant]
+    built = build_agent_options(config, configured)
+    return replace(built, loop=options.loop, hold=options.hold, sweep=options.sweep)
 
 
 async def _wait_usable(agent: Agent, node: str) -> None:

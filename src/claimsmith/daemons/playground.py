@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from claimsmith.api.kinds import NAMESPACE, NODE, Kind
 from claimsmith.cluster.follow import follow_claims
 from claimsmith.daemons.agent import AgentOptions
+from claimsmith.daemons.agent_config import parse_agent_config
 from claimsmith.daemons.clusterplan import ClusterPlan, NodePlan, PlannedObject
 from claimsmith.daemons.embeddednode import NodePlace, run_node
 from claimsmith.daemons.folderlock import find_temporary_place, hold_folder, open_temporary_folder
@@ -156,8 +157,10 @@ class Playground:
         self._spawn(pods.run(), "pods of nodes")
         self._spawn(events.run(), "events of nodes")
         ready = []
+        agent = None if self.plan.agent is None else parse_agent_config(self.plan.agent)
         for number, node in enumerate(self.nodes):
             place = NodePlace(
+                agent=agent,
                 config=_configure(node, number),
                 paths=NodePaths.compact(folder / str(number)),
                 settings=DriverContext(

@@ -17,10 +17,13 @@ from claimsmith.sdk.settings import SETTINGS_API_VERSION, find_named_nodes
 from claimsmith.validate import FieldIssue, validate_create
 from claimsmith.validate.names import check_driver_name, check_pool_name, check_subdomain
 
-__all__ = ["SETTINGS_KIND", "SortedManifests", "namespace_of", "sort_manifests"]
+__all__ = ["AGENT_KIND", "SETTINGS_KIND", "SortedManifests", "namespace_of", "sort_manifests"]
 
 SETTINGS_KIND: Final = "SimulatedDevices"
 """Kind of the settings that the driver of embedded and offline clusters reads."""
+
+AGENT_KIND: Final = "AgentConfiguration"
+"""Kind of the configuration of agents, which those of embedded nodes follow too."""
 
 _SHOWN_MAX: Final = 80
 _NO_TIME: Final = "1970-01-01T00:00:00Z"
@@ -33,12 +36,14 @@ class SortedManifests:
 
     Args:
         settings: Settings of simulated devices.
+        agents: Configurations of agents.
         objects: Objects of kinds that claimsmith knows, with the kind, in the version in which they are kept; they
             have been checked.
         left_out: One sentence for each manifest that is neither, and for each field that a kind does not have.
     """
 
     settings: tuple[Manifest, ...]
+    agents: tuple[Manifest, ...]
     objects: tuple[tuple[Kind, Manifest], ...]
     left_out: tuple[str, ...]
 
@@ -54,6 +59,7 @@ def sort_manifests(manifests: Iterable[Manifest], *, strict: bool = False) -> So
         InputError: A manifest has no kind, breaks a rule of the API, or an object is there twice.
     """
     settings: list[Manifest] = []
+    agents: list[Manifest] = []
     objects: list[tuple[Kind, Manifest]] = []
     left_out: list[str] = []
     for manifest in manifests:
@@ -62,13 +68,17 @@ def sort_manifests(manifests: Iterable[Manifest], *, strict: bool = False) -> So
             kept, unknown = _read_object(kind, manifest, strict=strict)
             left_out += unknown
             objects.append((kind.hub, kept))
-        elif _is_settings(manifest):
+        elif _is_ours(manifest, AGENT_KIND):
+            agents.append(manifest)
+        elif _is_ours(manifest, SETTINGS_KIND):
             _check_settings(manifest)
             settings.append(manifest)
         else:
             left_out.append(_explain(manifest))
     _refuse_twins(objects)
-    return SortedManifests(settings=tuple(settings), objects=tuple(objects), left_out=tuple(left_out))
+    return SortedManifests(
+        settings=tuple(settings), agents=tuple(agents), objects=tuple(objects), left_out=tuple(left_out)
+    )
 
 
 def namespace_of(kind: Kind, manifest: Manifest) -> str:
@@ -130,9 +140,9 @@ def _refuse(manifest: Manifest, issues: Iterable[FieldIssue]) -> None:
         raise InputError(f"{place}: {found}{issue.detail or 'not allowed'}; {hint}")
 
 
-def _is_settings(manifest: Manifest) -> bool:
+def _is_ours(manifest: Manifest, kind: str) -> bool:
     obj = manifest.object
-    return obj.get("apiVersion") == SETTINGS_API_VERSION and obj.get("kind") == SETTINGS_KIND
+    return obj.get("apiVersion") == SETTINGS_API_VERSION and obj.get("kind") == kind
 
 
 def _explain(manifest: Manifest) -> str:
@@ -145,7 +155,8 @@ def _explain(manifest: Manifest) -> str:
     if not (isinstance(api_version, str) and api_version and isinstance(kind, str) and kind):
         get_kind_of(manifest.object, source=manifest.locate())
     if api_version == SETTINGS_API_VERSION:
-        return f"{manifest.locate()}: left out {api_version} {kind}, allowed {SETTINGS_KIND}; correct the kind"
+        meant = AGENT_KIND if str(kind).lower().startswith("agent") else SETTINGS_KIND
+        return f"{manifest.locate()}: left out {api_version} {kind}, allowed {meant}; correct the kind"
     near = next((known for known in KINDS if known.kind.lower() == str(kind).lower()), None)
     hint = "claimsmith has no use for this kind"
     if near is not None and near.is_listable:
