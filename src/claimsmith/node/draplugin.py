@@ -40,7 +40,7 @@ from claimsmith.node.requests import parse_prepare_request
 from claimsmith.node.sockets import Handler, timed_handler
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["CLAIMS_MAX", "DRA_SERVICES", "ClaimReader", "DraPlugin"]
+__all__ = ["CLAIMS_MAX", "DRA_SERVICES", "ClaimObserver", "ClaimReader", "DraPlugin"]
 
 DRA_SERVICES: Final = (DRA_V1, DRA_V1BETA1)
 """Services by their registration names; the kubelet takes the first one that it knows."""
@@ -68,6 +68,18 @@ class ClaimReader(Protocol):
         ...
 
 
+class ClaimObserver(Protocol):
+    """Hears of claims that are prepared and unprepared, in the event loop."""
+
+    def remember(self, claim: ClaimKey) -> None:
+        """Take note that a claim is about to be unprepared."""
+        ...
+
+    def note(self, claim: ClaimKey) -> None:
+        """Take note that a claim was prepared or unprepared."""
+        ...
+
+
 class DraPlugin:
     """Answers the kubelet: exactly one entry for each claim of a call, whatever happens to the others.
 
@@ -80,7 +92,7 @@ class DraPlugin:
         preparation: Prepares and unprepares.
         executor: Has one thread, so that the driver is never called twice at a time.
         holding: How long calls wait.
-        on_change: Called after a claim was prepared or unprepared, in the event loop.
+        observer: Hears of claims that are prepared and unprepared.
     """
 
     def __init__(  # noqa: PLR0913 - each is a part of its own
@@ -92,11 +104,11 @@ class DraPlugin:
         preparation: Preparation,
         executor: ThreadPoolExecutor,
         holding: Holding | None = None,
-        on_change: Callable[[ClaimKey], None] | None = None,
+        observer: ClaimObserver | None = None,
     ) -> None:
         self._driver, self._node_name, self._claims = driver, node_name, claims
         self._preparation, self._executor = preparation, executor
-        self._holding, self._on_change = holding or Holding(), on_change or _ignore
+        self._holding, self._observer = holding or Holding(), observer
         self._reading = asyncio.Semaphore(_READS_MAX)
         self._unprepared: Counter[str] = Counter()
         self._preparing: Counter[str] = Counter()
@@ -127,7 +139,7 @@ class DraPlugin:
             prepared = await self._holding.hold(
                 lambda: self._prepare_once(claim, before), subject=claim, caller_waits_s=caller_waits_s
             )
-            self._on_change(claim)
+            self._tell(claim)
             return prepared
         finally:
             self._preparing[claim.uid] -= 1
@@ -143,11 +155,17 @@ class DraPlugin:
         """
         if claim.uid in self._preparing:
             self._unprepared[claim.uid] += 1
+        if self._observer is not None:
+            self._observer.remember(claim)
         try:
             await self._run(lambda: self._preparation.unprepare(claim))
-            self._on_change(claim)
+            self._tell(claim)
         finally:
             self._holding.wake()
+
+    def _tell(self, claim: ClaimKey) -> None:
+        if self._observer is not None:
+            self._observer.note(claim)
 
     async def _prepare_once(self, claim: ClaimKey, unprepared_before: int) -> PreparedClaim:
         def check_wanted() -> None:
@@ -236,7 +254,3 @@ class DraPlugin:
             return error
         log_event(_log, logging.INFO, f"Claim {operation}d", claim=claim, uid=claim.uid, driver=self._driver)
         return outcome
-
-
-def _ignore(claim: ClaimKey) -> None:
-    del claim

@@ -120,7 +120,7 @@ class NodePlugin:
             preparation=self._preparation,
             executor=self._executor,
             holding=self.holding,
-            on_change=self._reports.note if self._reports else None,
+            observer=self._reports,
         )
         self.sweeper = Sweeper(
             self._preparation.claims,

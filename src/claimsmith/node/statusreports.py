@@ -62,13 +62,16 @@ class StatusReports:
         self._due: dict[str, ClaimKey] = {}
         self._wake = asyncio.Event()
 
-    def note(self, *claims: ClaimKey) -> None:
-        """Look at some claims, which were prepared or unprepared. In the event loop only."""
-        for claim in claims:
-            if claim.uid in self._said or self._find_status(claim.uid) is not None:
-                self._said.add(claim.uid)
-                self._due[claim.uid] = claim
-        if self._due:
+    def remember(self, claim: ClaimKey) -> None:
+        """Take note that a claim is about to be unprepared: another instance of the driver may have told of it."""
+        if self._find_status(claim.uid) is not None:
+            self._said.add(claim.uid)
+
+    def note(self, claim: ClaimKey) -> None:
+        """Look at a claim that was prepared or unprepared. In the event loop only."""
+        self.remember(claim)
+        if claim.uid in self._said:
+            self._due[claim.uid] = claim
             self._wake.set()
 
     async def run(self, known: Iterable[ClaimKey] = ()) -> None:
@@ -77,7 +80,8 @@ class StatusReports:
         Args:
             known: Claims that were prepared before: a stopped process may not have told of them.
         """
-        self.note(*known)
+        for claim in known:
+            self.note(claim)
         while True:
             await self._wake.wait()
             self._wake.clear()

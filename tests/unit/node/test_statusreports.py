@@ -77,6 +77,17 @@ async def test_a_status_is_taken_back_when_the_claim_is_unprepared() -> None:
         assert await bench.next() == ClaimStatus(claim=claim_key())
 
 
+async def test_what_another_instance_told_is_taken_back_too() -> None:
+    bench = Bench()
+    bench.statuses["uid-claim"] = ClaimStatus(claim=claim_key(), devices=(REPORT,))
+    async with bench.running():
+        bench.reports.remember(claim_key())
+        bench.statuses.clear()
+        bench.reports.note(claim_key())
+
+        assert await bench.next() == ClaimStatus(claim=claim_key())
+
+
 async def test_claims_of_drivers_that_tell_nothing_cost_no_request() -> None:
     bench = Bench()
     async with bench.running():
