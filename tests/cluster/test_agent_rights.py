@@ -21,6 +21,7 @@ from claimsmith.api.kinds import (
     RESOURCE_SLICE,
 )
 from claimsmith.api.reports import parse_device_report
+from claimsmith.daemons.controller_retries import RetryWatcher
 from claimsmith.errors import ForbiddenError, InvalidObjectError
 from claimsmith.kube.client import KubeClient
 from tests.cluster.agents import AgentProcess, agent_command, wait_published
@@ -229,6 +230,8 @@ async def test_a_whole_agent_works_with_these_rights(
     process = AgentProcess(
         agent_command(deployed, "--config", str(config), kubeconfig=token), deployed.folder / "agent.log"
     )
+    # As in `serving`: the authorizer may refuse the kubelet a claim that it does not know yet.
+    retrying = asyncio.create_task(RetryWatcher(client).run())
     await process.start()
     try:
         await process.wait_registered(DRIVER)
@@ -236,8 +239,7 @@ async def test_a_whole_agent_works_with_these_rights(
         await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
         await client.create(RESOURCE_CLAIM, claim("gpu", exactly("gpu", "gpu")))
         await client.create(POD, pod("train", claims=["gpu"]))
-        # The authorizer may refuse the kubelet a claim that it does not know yet; the kubelet then waits for a minute.
-        await wait_for_object(client, POD, "train", is_ready, timeout_s=120)
+        await wait_for_object(client, POD, "train", is_ready)
         node = await wait_for_object(
             client, NODE, OWN, lambda item: item["status"]["capacity"].get("example.com/counted") == "2"
         )
@@ -245,6 +247,7 @@ async def test_a_whole_agent_works_with_these_rights(
         await client.delete(POD, "train", namespace="default", grace_period_s=1)
         await wait_gone(client, POD, "train")
     finally:
+        retrying.cancel()
         status = await process.stop()
 
     assert node["metadata"]["labels"]["claimsmith.dev/gpu.A100-40.count"] == "2"
