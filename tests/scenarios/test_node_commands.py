@@ -137,6 +137,7 @@ def test_label_prints_what_would_be_set(settings: str) -> None:
 
     labels = json.loads(ran.out)
     assert (labels["claimsmith.dev/gpu.count"], labels["claimsmith.dev/gpu.A100-40.count"]) == ("3", "2")
+    assert labels["claimsmith.dev/gpu.driver-version"] == labels["claimsmith.dev/gpu.L4.driver-version"] == "580.65.6"
 
 
 def test_label_writes_a_feature_file(tmp_path: Path, settings: str) -> None:

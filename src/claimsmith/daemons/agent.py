@@ -64,7 +64,13 @@ class Agent:
         chosen, drivers = options or AgentOptions(), tuple(drivers)
         self._node_name, self._recorder = node_name, EventRecorder(client, "claimsmith-agent")
         self._watch = AllocationWatch(client, node_name, on_change=self._take_allocated)
-        self._facts = NodeFacts(client, node_name, drivers=tuple(driver.name for driver in drivers), options=chosen)
+        self._facts = NodeFacts(
+            client,
+            node_name,
+            drivers=tuple(driver.name for driver in drivers),
+            options=chosen,
+            marked={driver.name: driver.label_attributes for driver in drivers},
+        )
         self._client, self._chosen, self._rules = client, chosen, _make_rules(client, node_name, chosen)
         context = NodeContext(
             node_name=node_name,

@@ -43,15 +43,25 @@ class NodeFacts:
         node_name: Name of the node.
         drivers: Names of all drivers.
         options: How the agent works.
+        marked: Attributes that drivers want labels to tell, by driver.
     """
 
-    def __init__(self, client: KubeClient, node_name: str, *, drivers: tuple[str, ...], options: AgentOptions) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        node_name: str,
+        *,
+        drivers: tuple[str, ...],
+        options: AgentOptions,
+        marked: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         self.last_error: ClaimsmithError | None = None
         """Why labels can't be written now; None when they can."""
         self._client, self._node_name, self._options = client, node_name, options
         fronts = {name: options.fronts.get(name) or FrontEnds() for name in drivers}
         self._labelled = {name: front for name, front in fronts.items() if front.labels}
         self._counted = {name: front for name, front in fronts.items() if front.amounts}
+        self._marked = marked or {}
         self._found: dict[str, Found] = {}
         self._wake = asyncio.Event()
         self._keeper = CapacityKeeper(client, node_name) if self._counted or options.keeps_capacity else None
@@ -78,7 +88,8 @@ class NodeFacts:
         while True:
             self._wake.clear()
             labels = plan_labels(
-                plan_label_sources(self._labelled, self._found, node=self._node_name), self._options.labels
+                plan_label_sources(self._labelled, self._found, node=self._node_name, marked=self._marked),
+                self._options.labels,
             )
             try:
                 await self._write(labels, self._options.labels)
@@ -107,7 +118,11 @@ class NodeFacts:
 
 
 def plan_label_sources(
-    fronts: Mapping[str, FrontEnds], found: Mapping[str, Found], *, node: str
+    fronts: Mapping[str, FrontEnds],
+    found: Mapping[str, Found],
+    *,
+    node: str,
+    marked: Mapping[str, tuple[str, ...]] | None = None,
 ) -> tuple[LabelSource, ...]:
     """Return what the labels are made from.
 
@@ -115,10 +130,15 @@ def plan_label_sources(
         fronts: In which ways the devices are offered, by driver.
         found: What is known of the devices, by driver.
         node: Name of the node.
+        marked: Attributes that drivers want labels to tell, by driver.
     """
     return tuple(
         LabelSource(
-            driver=name, inventory=found[name].inventory, node=node, replicas=_replicas(name, front, found[name], node)
+            driver=name,
+            inventory=found[name].inventory,
+            node=node,
+            marked=(marked or {}).get(name, ()),
+            replicas=_replicas(name, front, found[name], node),
         )
         for name, front in sorted(fronts.items())
     )

@@ -49,13 +49,15 @@ def plan_agent_rules(options: AgentOptions, drivers: Iterable[str]) -> list[dict
     fronts = {name: options.fronts.get(name) or FrontEnds() for name in names}
     by_claims = [name for name, front in fronts.items() if front.dra]
     with_rules = any(front.loop is not None and front.loop.health.taints == "rules" for front in fronts.values())
+    releases = any(front.loop is not None and front.loop.health.keeps_some_out for front in fronts.values())
     counts = options.keeps_capacity or any(front.amounts for front in fronts.values())
+    follows = counts or releases
     labels = options.labels.place == "node" and any(front.labels for front in fronts.values())
     rules = [rule("", "events", "create", "patch")]
     # Also an agent without claims withdraws the slices that it has published when it still had them.
     rules.append(rule(_RESOURCE, "resourceslices", *_READ, "create", "update", "patch", "delete"))
     rules.append(
-        rule("", "nodes", "get", *(("list", "watch") if counts else ()), *(("patch",) if counts or labels else ()))
+        rule("", "nodes", "get", *(("list", "watch") if follows else ()), *(("patch",) if follows or labels else ()))
     )
     if by_claims:
         rules.append(rule(_RESOURCE, "resourceclaims", *_READ))

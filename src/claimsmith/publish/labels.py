@@ -117,16 +117,23 @@ def _iter_labels(groups: list[DeviceGroup], counts: Mapping[str, int]) -> Iterat
     named = [group for group in groups if group.name]
     if named:
         yield f"{kind}.{'profiles' if named[0].is_partition else 'models'}", str(len(named))
-    if len(groups) == 1:
-        yield from ((f"{kind}.{key}", value) for key, value in _iter_facts(groups[0]) if key != "memory-min-mib")
-        if groups[0].name:
-            yield f"{kind}.{_word(groups[0])}", as_label_value(groups[0].name)
+    yield from ((f"{kind}.{key}", value) for key, value in _iter_common(groups))
+    if len(groups) == 1 and groups[0].name:
+        yield f"{kind}.{_word(groups[0])}", as_label_value(groups[0].name)
     parts = name_parts((group.name for group in named), length_max=LABEL_MAX - len(kind) - 2 - _FACT_MAX)
     for group in named:
         start = f"{kind}.{parts[group.name]}"
         yield f"{start}.count", str(group.count)
         yield f"{start}.{_word(group)}", as_label_value(group.name)
         yield from ((f"{start}.{key}", value) for key, value in _iter_facts(group))
+
+
+def _iter_common(groups: list[DeviceGroup]) -> Iterator[tuple[str, str]]:
+    """Yield what is true of every device of all groups; the least memory is told of all of them anyway."""
+    first, *others = [dict(_iter_facts(group)) for group in groups]
+    for key, value in first.items():
+        if key != "memory-min-mib" and all(other.get(key) == value for other in others):
+            yield key, value
 
 
 def _word(group: DeviceGroup) -> str:

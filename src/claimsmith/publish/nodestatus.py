@@ -223,8 +223,10 @@ def find_rivals(
     present = find_quantity(str(_amounts(node, "capacity").get(name, "")))
     if name in set(plugins):
         found.append(f"a device plugin has registered {name} at the kubelet, which will overwrite the amount")
-    elif present and name not in kept:
-        found.append(f"the node has {name}={present} from somebody else, such as a device plugin")
+    elif present is not None and name not in kept:
+        found.append(
+            f"the node has {name}={present} from somebody else, such as a device plugin, also one that is gone"
+        )
     for item in classes:
         if (item.get("spec") or {}).get("extendedResourceName") == name:
             title = (item.get("metadata") or {}).get("name")

@@ -40,6 +40,17 @@ def test_nothing_is_told_that_is_true_of_some_cards_only() -> None:
     assert (found["gpu.memory-min-mib"], found["gpu.models"], found["gpu.count"]) == ("23034", "2", "2")
 
 
+def test_what_all_models_have_in_common_is_told_without_a_model() -> None:
+    cards = (
+        card("gpu-0", "A100", computeCapability="8.0"),
+        card("gpu-1", "A30", memory="24Gi", computeCapability="8.0"),
+    )
+    found = labels(*cards)
+
+    assert found["gpu.compute-capability"] == "8.0"
+    assert "gpu.memory-mib" not in found
+
+
 def test_cards_of_one_model_with_different_memory_have_a_lower_bound_alone() -> None:
     found = labels(card("gpu-0", memory="40Gi"), card("gpu-1", memory="39Gi"))
 

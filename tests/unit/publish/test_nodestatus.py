@@ -171,6 +171,12 @@ def test_an_amount_of_somebody_else_is_named() -> None:
     assert "nvidia.com/gpu=1 from somebody else" in sentence
 
 
+def test_the_zero_that_a_kubelet_keeps_of_a_plugin_that_is_gone_is_named() -> None:
+    (sentence,) = find_rivals(GPU, node=node({"capacity": {GPU: "0"}, "allocatable": {GPU: "0"}}))
+
+    assert "nvidia.com/gpu=0 from somebody else" in sentence
+
+
 def test_an_amount_of_our_own_has_no_rival() -> None:
     assert find_rivals(GPU, node=node(amounts(), wishes={GPU: 1})) == ()
 

@@ -69,6 +69,8 @@ class SimulatedDriver(Driver):
         clock: Monotonic seconds.
     """
 
+    label_attributes = ("driverVersion",)
+
     def __init__(
         self,
         context: DriverContext,
