@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from claimsmith.kube.backoff import Backoff
 from claimsmith.publish.contest import REPAIRS_AT_ONCE, Contest, find_last_manager
 
