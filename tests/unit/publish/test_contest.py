@@ -50,16 +50,12 @@ async def test_new_devices_begin_the_count_anew() -> None:
 
 
 def test_the_last_manager_of_all_objects_is_found() -> None:
-    def entry(manager: str, time: str) -> dict[str, str]:
-        return {"manager": manager, "time": time}
+    def entry(manager: str, second: int) -> dict[str, str]:
+        return {"manager": manager, "time": f"2026-01-01T10:00:0{second}Z"}
 
-    objects = [
-        {
-            "metadata": {
-                "managedFields": [entry("ours", "2026-01-01T10:00:00Z"), entry("rival", "2026-01-01T10:00:05Z")]
-            }
-        },
-        {"metadata": {"managedFields": [entry("early", "2025-01-01T10:00:00Z")]}},
+    objects: list[dict[str, Any]] = [
+        {"metadata": {"managedFields": [entry("ours", 1), entry("rival", 5)]}},
+        {"metadata": {"managedFields": [entry("early", 0)]}},
         {"metadata": {}},
     ]
 
