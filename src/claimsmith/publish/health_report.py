@@ -75,11 +75,8 @@ class HealthReporter:
 
 def _without_echoes(changes: tuple[HealthChange, ...]) -> Iterator[HealthChange]:
     """Yield changes without reports of what is out of use anyway: its taint is told of, each repetition is not."""
+    told = {(change.device, change.cause) for change in changes if change.kind in ("tainted", "escalated")}
     for change in changes:
-        told = [
-            other
-            for other in changes
-            if (other.device, other.cause) == (change.device, change.cause) and other.kind in ("tainted", "escalated")
-        ]
-        if change.kind != "reported" or (change.effect == "none" and not told):
+        is_echo = change.effect != "none" or (change.device, change.cause) in told
+        if change.kind != "reported" or not is_echo:
             yield change
