@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from claimsmith.api.kinds import NODE
-from claimsmith.errors import NotFoundError
+from claimsmith.errors import ConflictError, NotFoundError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeClient, KubeObject
-from claimsmith.publish.labels_write import apply_labels
+from claimsmith.publish.labels_write import LABEL_MANAGER, apply_labels
 from claimsmith.publish.nodestatus import CapacityChange, apply_capacity, configured_amounts
 from claimsmith.publish.nodestatus_keeper import CapacityKeeper
 from tests.scenarios.published_node import api_server
@@ -102,6 +102,13 @@ async def test_a_node_that_is_not_there_is_not_made() -> None:
             await apply_labels(client, "node-b", {COUNT: "2"})
 
         assert [item["metadata"]["name"] for item in (await client.list(NODE)).items] == [NAME]
+
+
+async def test_a_node_that_goes_in_between_is_not_made_again() -> None:
+    async with api_server(NAME) as client:
+        gone = {"metadata": {"name": "node-b", "uid": "11111111-1111-1111-1111-111111111111", "labels": {COUNT: "2"}}}
+        with pytest.raises(ConflictError, match="no existing object was found"):
+            await client.apply(NODE, gone, field_manager=LABEL_MANAGER)
 
 
 # --- extended resources -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from claimsmith.api.kinds import NODE, Kind
-from claimsmith.errors import ConflictError
+from claimsmith.errors import ConflictError, InvalidObjectError
 from claimsmith.kube.client import KubeObject
 
 __all__ = ["LABEL_MANAGER", "LabelClient", "LabelWrite", "apply_labels", "find_label_owners", "plan_label_write"]
@@ -106,8 +106,8 @@ async def apply_labels(client: LabelClient, node: str, wanted: Mapping[str, str]
         try:
             await client.apply(NODE, plan.body, field_manager=LABEL_MANAGER, force=force)
             return plan
-        except ConflictError:
-            # Somebody has set one of the labels since the node was read: look again at who owns what.
+        except (ConflictError, InvalidObjectError):
+            # Somebody has set one of the labels since the node was read, or has made the node anew: look again.
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("the loop returns or raises")

@@ -20,7 +20,7 @@ from claimsmith.embedded.api.served import ServedKind, get_kind
 from claimsmith.embedded.api.strategies import prepare_change
 from claimsmith.embedded.store import Store
 from claimsmith.embedded.store_changes import WriteOptions, WritePart
-from claimsmith.embedded.store_faults import bad_request
+from claimsmith.embedded.store_faults import bad_request, conflict
 from claimsmith.embedded.store_records import JsonObject, Record
 
 __all__ = ["ObjectApi", "WriteRequest"]
@@ -216,6 +216,10 @@ class ObjectApi:
             return apply_config(live, config, applier)
 
         if self.store.find(served.stored, namespace, name) is None and request.part == "main":
+            if uid := config["metadata"].get("uid"):
+                # Source: applyPatcher in pkg/endpoints/handlers/patch.go of apiserver v0.37.2.
+                found = "and no existing object was found"
+                raise conflict(served.stored, name, f"uid mismatch: the provided object specified uid {uid}, {found}")
             return await self.create(served, namespace, merge({"metadata": {}}), request), True
         return await self.change(served, namespace, name, merge, request, applied=True), False
 
