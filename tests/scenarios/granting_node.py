@@ -77,6 +77,7 @@ class Granting:
     options: DevicePluginOptions
     boot_id: str = "boot"
     foreign: ForeignRule | None = None
+    instance_uid: str = ""
     freed: int = 0
     meter: Meter = field(default_factory=Meter)
 
@@ -96,6 +97,7 @@ class Granting:
                 ledger=self.ledger,
                 executor=executor,
                 meter=self.meter,
+                instance_uid=self.instance_uid,
             )
             async with DevicePlugins(host, self.options, foreign=self.foreign, on_freed=self._note_freed) as plugins:
                 plugins.update(self.driver.discover(), **told)

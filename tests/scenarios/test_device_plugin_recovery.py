@@ -121,3 +121,22 @@ async def test_a_rule_that_is_gone_leaves_its_containers_what_they_have(node: Em
             await delete(node, "p")
             await reaches(node, lambda: plugins.states()[0].usable == 1)
     assert [operation for operation, _ in driver.calls] == ["prepare", "unprepare"]
+
+
+async def test_an_update_with_two_processes_at_once_loses_and_doubles_nothing(node: EmbeddedNode) -> None:
+    driver = GpuDriver("gpu-0", "gpu-1")
+    old, new = (Granting(driver, node.paths, quick(), instance_uid=name) for name in ("old", "new"))
+    async with node.running():
+        async with old.serving() as before:
+            await registered(node, before)
+            await start(node, "early", wanting(1))
+            async with new.serving() as after:
+                await registered(node, after)
+                await start(node, "late", wanting(1))
+                await reaches(node, lambda: len(old.ledger.grants()) == 2)
+                await delete(node, "early")
+                await reaches(node, lambda: [grant.ids for grant in new.ledger.grants()] == [("gpu-1",)])
+                await reaches(node, lambda: [grant.ids for grant in old.ledger.grants()] == [("gpu-1",)])
+
+    assert sorted(operation for operation, _ in driver.calls) == ["prepare", "prepare", "unprepare"]
+    assert len(cdi_names(node)) == 1

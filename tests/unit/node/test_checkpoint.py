@@ -155,6 +155,21 @@ def test_a_damaged_file_is_put_aside_and_rebuilt_from_the_cdi_files(tmp_path: Pa
     assert checkpoint.damaged[0].exists()
 
 
+def test_a_file_that_is_cut_at_any_byte_is_damaged() -> None:
+    data = encode_content(Content.of([entry("u1")], [grant("gpu-1")]))
+
+    assert [parse_content(data[:length], PATH) for length in range(len(data))] == [None] * len(data)
+
+
+def test_damage_loses_neither_claims_nor_grants(tmp_path: Path) -> None:
+    opened(tmp_path / PATH).put(entry("u1"), grant("gpu-1"))
+    (tmp_path / PATH).write_bytes((tmp_path / PATH).read_bytes()[:300])
+    checkpoint = opened(tmp_path / PATH, entry("u1"), grant("gpu-1").entry)
+
+    assert checkpoint.claims() == (entry("u1"),)
+    assert [item.entry for item in checkpoint.grants()] == [grant("gpu-1").entry]
+
+
 def test_a_second_damaged_file_does_not_replace_the_first_one(tmp_path: Path) -> None:
     for content in (b"one", b"two"):
         (tmp_path / PATH).write_bytes(content)
