@@ -62,7 +62,8 @@ class AgentProcess:
         return self.process.pid
 
     async def start(self) -> None:
-        """Start it."""
+        """Start it; what one before it has logged is forgotten."""
+        self.lines = []
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.DEVNULL,

@@ -46,8 +46,11 @@ async def clean(client: KubeClient) -> None:
             await client.delete(NODE, node["metadata"]["name"])
 
 
-async def delete_pods(client: KubeClient) -> None:
+async def delete_pods(client: KubeClient, *, timeout_s: float = _PODS_GO_S) -> None:
     """Delete all pods and wait until the kubelet has let go of them.
+
+    Args:
+        timeout_s: Longest wait; a preparation that is held keeps a pod for up to 45 s.
 
     Raises:
         AssertionError: One stays; it is then removed by force, so that only this test fails.
@@ -59,7 +62,7 @@ async def delete_pods(client: KubeClient) -> None:
         *(_delete(client, POD, pod["metadata"], grace_s.get(pod["spec"].get("nodeName", ""), 0)) for pod in pods)
     )
     try:
-        await wait_for(client, POD, lambda items: not items, timeout_s=_PODS_GO_S)
+        await wait_for(client, POD, lambda items: not items, timeout_s=timeout_s)
     except AssertionError:
         await _delete_all(client, POD, grace_period_s=0)
         raise

@@ -1,0 +1,28 @@
+"""What the tests of double booking look at can tell it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.views import Views, find_double
+
+BOTH = {"gpu-0": frozenset({"claim a", "pod b"})}
+ONE = {"gpu-0": frozenset({"claim a"}), "gpu-1": frozenset({"pod b"})}
+
+
+@pytest.mark.parametrize(
+    ("views", "who"),
+    [(Views(kubelet=BOTH), "kubelet"), (Views(claims=BOTH), "claims"), (Views(ledger=BOTH, kubelet=ONE), "ledger")],
+)
+def test_a_device_with_two_holders_is_told(views: Views, who: str) -> None:
+    assert find_double(views) == [f"{who}: gpu-0 is held by claim a and pod b"]
+
+
+def test_devices_with_a_holder_each_are_none() -> None:
+    assert find_double(Views(kubelet=ONE, claims=ONE, ledger=ONE)) == []
+
+
+@pytest.mark.parametrize("left", [Views(kubelet=ONE), Views(claims=ONE), Views(ledger=ONE), Views(cdi=1)])
+def test_whatever_is_left_is_seen(left: Views) -> None:
+    assert not left.is_empty
+    assert Views().is_empty

@@ -1,0 +1,109 @@
+"""Who has which device, as the kubelet, the claims and the agent's ledger tell it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from claimsmith.api.kinds import RESOURCE_CLAIM
+from claimsmith.kube.client import KubeClient
+from claimsmith.node.podresources import PodResources
+from tests.cluster.cluster import RealCluster
+
+__all__ = ["Views", "find_double", "look"]
+
+Holders = Mapping[str, frozenset[str]]
+"""Names of holders by device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """Holders of each device at about one moment.
+
+    Args:
+        kubelet: `claim NAME` or `pod NAME`, by the pod resources service.
+        claims: `claim NAME`, by the allocations that the API server shows.
+        ledger: `claim NAME` or `grant NUMBER`, by the agent's checkpoint.
+        cdi: Number of files that containerd reads.
+    """
+
+    kubelet: Holders = field(default_factory=dict)
+    claims: Holders = field(default_factory=dict)
+    ledger: Holders = field(default_factory=dict)
+    cdi: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has anything."""
+        return not (self.kubelet or self.claims or self.ledger or self.cdi)
+
+
+def find_double(views: Views) -> list[str]:
+    """Return what has two holders in one view, one sentence for each."""
+    named = {"kubelet": views.kubelet, "claims": views.claims, "ledger": views.ledger}
+    return [
+        f"{who}: {device} is held by {' and '.join(sorted(holders))}"
+        for who, holdings in named.items()
+        for device, holders in holdings.items()
+        if len(holders) > 1
+    ]
+
+
+async def look(cluster: RealCluster, client: KubeClient, *, driver: str, resource: str) -> Views:
+    """Return who has the devices of a driver.
+
+    Args:
+        resource: Name of the extended resource under which its device plugin offers them.
+    """
+    return Views(
+        kubelet=_group(await _ask_kubelet(cluster, driver, resource)),
+        claims=_group(await _list_allocated(client, driver)),
+        ledger=_group(_read_ledger(cluster, driver)),
+        cdi=len(cluster.list_cdi_files()),
+    )
+
+
+async def _ask_kubelet(cluster: RealCluster, driver: str, resource: str) -> list[tuple[str, str]]:
+    answer = await PodResources(cluster.paths).list()
+    containers = [(pod, container) for pod in answer.pod_resources for container in pod.containers]
+    granted = [
+        (device, f"pod {pod.name}")
+        for pod, container in containers
+        for item in container.devices
+        if item.resource_name == resource
+        for device in item.device_ids
+    ]
+    claimed = [
+        (found.device_name, f"claim {item.claim_name}")
+        for _, container in containers
+        for item in container.dynamic_resources
+        for found in item.claim_resources
+        if found.driver_name == driver
+    ]
+    return granted + claimed
+
+
+async def _list_allocated(client: KubeClient, driver: str) -> list[tuple[str, str]]:
+    listed = await client.list(RESOURCE_CLAIM)
+    return [
+        (result["device"], f"claim {claim['metadata']['name']}")
+        for claim in listed.items
+        for result in ((claim.get("status") or {}).get("allocation") or {}).get("devices", {}).get("results", ())
+        if result["driver"] == driver
+    ]
+
+
+def _read_ledger(cluster: RealCluster, driver: str) -> list[tuple[str, str]]:
+    content = json.loads((cluster.paths.folder_of(driver) / "checkpoint.json").read_text())
+    claimed = [(item["device"], f"claim {claim['name']}") for claim in content["claims"] for item in claim["devices"]]
+    granted = [(name, f"grant {number}") for number, grant in enumerate(content["grants"]) for name in grant["ids"]]
+    return claimed + granted
+
+
+def _group(pairs: Iterable[tuple[str, str]]) -> Holders:
+    found: dict[str, set[str]] = defaultdict(set)
+    for device, holder in pairs:
+        found[device].add(holder)
+    return {device: frozenset(holders) for device, holders in found.items()}
