@@ -25,7 +25,7 @@ from claimsmith.node.doctor_facts import (
     ProcessFact,
     SocketFact,
 )
-from claimsmith.node.doctor_runtime import find_runtimes, obeys_environment
+from claimsmith.node.doctor_runtime import find_runtimes, name_folder, obeys_environment
 from claimsmith.node.ledger import CHECKPOINT_FILE
 from claimsmith.node.podresources import device_checkpoint_path
 
@@ -62,7 +62,7 @@ def collect_local(machine: Machine) -> LocalFacts:
         cgroup_version=_find_cgroup_version(root / "sys/fs/cgroup"),
         now_s=machine.now_s(),
         kubelet_root=str(paths.state),
-        cdi_folder=str(paths.cdi.resolve()),
+        cdi_folder=name_folder(paths.cdi, root),
         folders=tuple(_describe_folder(path, purpose) for path, purpose in _list_folders(paths)),
         sockets=tuple(map(_try_socket, _list_sockets(paths))),
         kubelet_socket=_find_socket(paths.device_plugins / _KUBELET_SOCKET),

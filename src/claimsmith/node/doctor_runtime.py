@@ -5,6 +5,7 @@ Source: docs/cri/config.md of containerd 2.1 and 1.7; docs/crio.conf.5.md of cri
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from claimsmith.node.doctor_facts import ProcessFact, RuntimeFact
 
-__all__ = ["find_runtimes", "obeys_environment"]
+__all__ = ["find_runtimes", "name_folder", "obeys_environment"]
 
 _KNOWN: Final = (
     ("containerd", "containerd", "etc/containerd/config.toml", ""),
@@ -41,6 +42,21 @@ def find_runtimes(root: Path, processes: tuple[ProcessFact, ...]) -> tuple[Runti
             if running or path.exists():
                 found.append(_read(name, (path, *sorted((root / more).glob("*.conf"))) if more else (path,), root))
     return tuple(found)
+
+
+def name_folder(path: str | Path, root: Path) -> str:
+    """Return the one name of a folder, so that two of its names are found to be equal.
+
+    Links are followed on this machine itself; seen from within a pod, /var/run stands for /run, as almost everywhere.
+
+    Args:
+        path: The folder by the machine's own name.
+        root: The file system of the machine; `/`, or where it is mounted.
+    """
+    if root == Path("/"):
+        return str(Path(path).resolve())
+    text = os.path.normpath(path)
+    return f"/run{text.removeprefix('/var/run')}" if text == "/var/run" or text.startswith("/var/run/") else text
 
 
 def obeys_environment(root: Path) -> bool | None:
@@ -85,7 +101,7 @@ def _read(name: str, paths: tuple[Path, ...], root: Path) -> RuntimeFact:
             default = str(chosen or section.get("default_runtime") or default)
             listed = section.get("cdi_spec_dirs")
             folders = tuple(map(str, listed)) if isinstance(listed, list) else folders
-    resolved = tuple(str((root / folder.lstrip("/")).resolve()) for folder in folders)
+    resolved = tuple(name_folder(folder, root) for folder in folders)
     return RuntimeFact(
         name=name, config=str(paths[0]), is_there=is_there, is_cdi_on=None if is_on is None else is_on is True,
         cdi_folders=resolved, default_runtime=default,

@@ -18,6 +18,7 @@ from claimsmith.node.cdi_files import CdiFiles
 from claimsmith.node.checkpoint import Content, encode_content
 from claimsmith.node.doctor_facts import LocalFacts, RuntimeFact
 from claimsmith.node.doctor_local import Machine, collect_local
+from claimsmith.node.doctor_runtime import name_folder
 from claimsmith.node.entry import HeldDevice, PreparedClaim
 
 GPU = "gpu.example.test"
@@ -109,7 +110,7 @@ def test_both_versions_of_containerds_file_are_read(root: Path, plugin: str) -> 
     text = f"version = 3\n[plugins.'{plugin}']\nenable_cdi = false\ncdi_spec_dirs = ['/etc/cdi']\n"
     write(root / "etc/containerd/config.toml", text)
 
-    assert (runtime(root).is_cdi_on, runtime(root).cdi_folders) == (False, (str(root / "etc/cdi"),))
+    assert (runtime(root).is_cdi_on, runtime(root).cdi_folders) == (False, ("/etc/cdi",))
 
 
 def test_files_that_containerd_imports_count(root: Path) -> None:
@@ -121,9 +122,16 @@ def test_files_that_containerd_imports_count(root: Path) -> None:
 
 def test_a_file_that_a_running_containerd_was_given_is_read(root: Path) -> None:
     run(root, "containerd", 9, "--config", "/run/containerd.toml")
-    write(root / "run/containerd.toml", "[plugins.'io.containerd.cri.v1.runtime']\ncdi_spec_dirs = ['/run/cdi']\n")
+    write(root / "run/containerd.toml", "[plugins.'io.containerd.cri.v1.runtime']\ncdi_spec_dirs = ['/var/run/cdi']\n")
 
-    assert runtime(root).cdi_folders == (str(root / "run/cdi"),)
+    assert runtime(root).cdi_folders == ("/run/cdi",)
+
+
+def test_links_are_followed_on_the_machine_itself(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+
+    assert name_folder(tmp_path / "link", Path("/")) == str((tmp_path / "run").resolve())
 
 
 def test_a_runtime_without_a_file_has_its_defaults(root: Path) -> None:
@@ -136,7 +144,7 @@ def test_later_files_of_cri_o_win(root: Path) -> None:
     write(root / "etc/crio/crio.conf", "[crio.runtime]\ncdi_spec_dirs = ['/etc/cdi']\n")
     write(root / "etc/crio/crio.conf.d/10.conf", "[crio.runtime]\ncdi_spec_dirs = ['/run/cdi']\n")
 
-    assert (runtime(root).name, runtime(root).cdi_folders) == ("cri-o", (str(root / "run/cdi"),))
+    assert (runtime(root).name, runtime(root).cdi_folders) == ("cri-o", ("/run/cdi",))
 
 
 def test_a_file_that_is_no_toml_is_told(root: Path) -> None:
