@@ -59,6 +59,19 @@ async def test_a_restart_keeps_amounts_that_others_have_set(node: EmbeddedNode) 
     assert found["status"]["capacity"] == {"cpu": "16", "memory": "64Gi", "pods": "110", "example.test/tape": "3"}
 
 
+async def test_a_node_that_is_deleted_and_made_again_is_ready_soon(node: EmbeddedNode) -> None:
+    async with node.running() as kubelet:
+        await node.client.delete(NODES, NODE)
+        await node.client.create(NODES, {"metadata": {"name": NODE}})
+        async with asyncio.timeout(20):
+            while not (status := (await node.client.get(NODES, NODE)).get("status") or {}).get("conditions"):
+                node.time.advance(10)
+                await kubelet.check_plugins()
+
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
+    assert status["allocatable"] == {"cpu": "16", "memory": "64Gi", "pods": "110"}
+
+
 async def test_the_start_of_a_kubelet_removes_the_slices_of_its_node_alone(node: EmbeddedNode) -> None:
     for index, name in enumerate((NODE, "node-b")):
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}

@@ -121,7 +121,9 @@ class EmbeddedKubelet:
         self.devices = PodDevices(folder=paths.device_plugins, clock=self._clock)
         """The devices of device plugins, and who has them."""
         self._device_plugins = DevicePlugins(paths.device_plugins, self.devices)
-        self._amounts = NodeAmounts(name=config.name, own=config.capacity, client=client, devices=self.devices)
+        self._amounts = NodeAmounts(
+            name=config.name, own=config.capacity, whole=self._status, client=client, devices=self.devices
+        )
         handlers: dict[str, PluginHandler] = {DRA_PLUGIN_TYPE: self.plugins, DEVICE_PLUGIN_TYPE: self._device_plugins}
         self._watcher = PluginWatcher(paths.plugins_registry, handlers)
         self._group: asyncio.TaskGroup | None = None
@@ -234,7 +236,7 @@ class EmbeddedKubelet:
 
         On a machine that is new, nothing is left of what an old Node says of extended resources.
         """
-        name, now = self.config.name, format_time(self._clock.now_s())
+        name = self.config.name
         labels = {
             "kubernetes.io/hostname": name,
             "kubernetes.io/os": "linux",
@@ -253,9 +255,10 @@ class EmbeddedKubelet:
             found = await self._client.patch(NODE, name, {"metadata": {"labels": labels}})
             if is_new and (reset := plan_reset(found.get("status") or {})):
                 await self._client.patch(NODE, name, {"status": reset}, subresource="status")
-        await self._client.patch(NODE, name, {"status": self._status(now)}, subresource="status")
+        await self._client.patch(NODE, name, {"status": self._status()}, subresource="status")
 
-    def _status(self, now: str) -> dict[str, Any]:
+    def _status(self) -> dict[str, Any]:
+        now = format_time(self._clock.now_s())
         conditions = (
             ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
             ("DiskPressure", "False", "KubeletHasNoDiskPressure"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -101,12 +101,14 @@ class NodeAmounts:
     Args:
         name: The node.
         own: What it has itself.
+        whole: Returns the status of the node but for its devices, for one that somebody has made anew.
         client: Access to the API server.
         devices: What its plugins have.
     """
 
     name: str
     own: _Texts
+    whole: Callable[[], Mapping[str, Any]]
     client: NodeClient
     devices: PodDevices
     _offered: Mapping[str, int] = field(default_factory=dict, init=False)
@@ -153,7 +155,10 @@ class NodeAmounts:
             return
         removed = tuple(name for name in self._removed if name not in amounts.capacity)
         wanted = Amounts(capacity=amounts.capacity, allocatable=amounts.allocatable, removed=removed)
-        if patch := plan_amounts(status, self.own, wanted):
+        patch: dict[str, Any] = dict(plan_amounts(status, self.own, wanted))
+        if not status.get("conditions"):
+            patch = {**self.whole(), **patch}
+        if patch:
             found = await self.client.patch(NODE, self.name, {"status": patch}, subresource="status")
             status = found.get("status") or {}
         self._removed.clear()
