@@ -46,7 +46,7 @@ def plan_scheduler_manifests(*, namespace: str = DEFAULT_NAMESPACE) -> list[dict
         rule("", "pods/status", "patch"),
         rule("", "nodes namespaces", *_READ),
         rule("", "events", "create", "patch"),
-        rule(_RESOURCE, "resourceslices deviceclasses devicetaintrules", *_READ),
+        rule(_RESOURCE, "resourceslices deviceclasses devicetaintrules resourceclaimtemplates", *_READ),
         rule(_RESOURCE, "resourceclaims", *_READ, "create", "update", "patch", "delete"),
         rule(_RESOURCE, "resourceclaims/status", "update", "patch"),
         rule(_RESOURCE, "resourceclaims/binding", "update", "patch"),
