@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from claimsmith.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from claimsmith.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient
+from claimsmith.node.podresources import PodResources
+from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import configured
-from tests.cluster.manifests import claim, device_class, exactly, pod
+from tests.cluster.manifests import claim, device_class, exactly, pod, template
 from tests.cluster.recipe import NODE as NODE_NAME
 from tests.cluster.test_claims import LOOK
 from tests.cluster.watching import is_ready, wait_for, wait_for_object, wait_gone, wait_phase
@@ -161,3 +164,56 @@ async def test_pods_that_end_while_no_agent_runs_give_their_devices_back_soon_af
 def _is_unschedulable(found: Any) -> bool:
     conditions = found["status"].get("conditions") or ()
     return any(item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions)
+
+
+async def in_use(cluster: RealCluster) -> list[str]:
+    """Return the device of each container that has one, by claims and by limits alike, as the kubelet tells it."""
+    answer = await PodResources(cluster.paths).list()
+    containers = [container for pod in answer.pod_resources for container in pod.containers]
+    by_limit = [id_ for item in containers for devices in item.devices for id_ in devices.device_ids]
+    by_claim = [
+        resource.device_name
+        for item in containers
+        for claim in item.dynamic_resources
+        for resource in claim.claim_resources
+    ]
+    return [*by_limit, *by_claim]
+
+
+def is_settled(found: Any) -> bool:
+    """Tell whether a pod runs, was refused, or waits for a device."""
+    return found["status"].get("phase") != "Pending" or _is_unschedulable(found)
+
+
+async def test_no_device_has_two_owners_however_claims_and_limits_come_and_go(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    chance = random.Random(35)
+    three = "gpus: [{model: A100-40, count: 3}]"
+    async with configured(real_cluster, client, three, offered()) as agent:
+        await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
+        await client.create(RESOURCE_CLAIM_TEMPLATE, template("gpu", exactly("gpu", "gpu")))
+        await wait_for(client, NODE, offers("3"))
+        live: list[str] = []
+        for number in range(48):
+            if live and (len(live) > 4 or chance.random() < 0.4):
+                await client.delete(POD, live.pop(chance.randrange(len(live))), namespace="default")
+            else:
+                name = f"pod-{number}"
+                wanted = {"claims": {"gpu": "gpu"}} if chance.random() < 0.5 else {"limits": ONE}
+                await client.create(POD, pod(name, **wanted))  # type: ignore[arg-type]
+                await wait_for_object(client, POD, name, is_settled)
+                live.append(name)
+            held = await in_use(real_cluster)
+
+            assert len(set(held)) == len(held), held
+        await delete_pods(client)
+        await wait_for(client, RESOURCE_SLICE, lambda items: not any(taints(items).values()))
+
+        messages = [line["message"] for line in agent.process.lines]
+        served = [messages.count(word) for word in ("Claim prepared", "Devices given to a container")]
+        assert min(served) >= 1
+        assert sum(served) >= 6
+        assert ids_held(real_cluster) == []
+        assert await in_use(real_cluster) == []
+        assert await asyncio.to_thread(real_cluster.list_cdi_files) == []
