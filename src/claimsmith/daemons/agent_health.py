@@ -90,6 +90,11 @@ class DriverHealth:
         if self._rules is not None:
             self._rules.publish(self._driver, failures)
         graded = {(item.pool, item.device): item for item in self._graded.graded(now_s)}
+        # A partition that failed along with its card, and of which the driver never speaks, is not known again.
+        gone = {
+            key: DeviceHealth(pool=key[0], device=key[1], healthy=None) for key in self._told.keys() - graded.keys()
+        }
+        graded = {**gone, **graded}
         if news := [item for key, item in graded.items() if self._told.get(key) != item]:
             self._tell_kubelet(*news)
         self._told = graded
