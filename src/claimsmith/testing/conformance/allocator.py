@@ -39,11 +39,9 @@ def decide(
     *,
     claims: tuple[ResourceClaim, ...],
     allocated: tuple[ResourceClaim, ...],
-    like_upstream: bool = False,
     deviations: frozenset[Deviation] = OURS,
 ) -> Decision:
     """Return our decision for claims on one node of a recorded problem."""
-    deviations = LIKE_UPSTREAM if like_upstream else deviations
     asked = AllocationProblem(
         node=node,
         claims=claims,

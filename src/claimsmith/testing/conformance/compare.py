@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.api.resource import parse_allocation_result
 from claimsmith.model.claim import AllocationResult, DeviceResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
 from claimsmith.model.deviations import OURS, Deviation
-from claimsmith.model.names import RequestName
 from claimsmith.model.node import Node
 from claimsmith.testing.conformance.records import RecordedProblem
 
-__all__ = ["Expectation", "compare_decision", "compare_exactly", "compare_verdict", "describe", "verify_decision"]
-
-_MUST_BE_ERROR: Final = frozenset(
-    {"limit", "no-class", "feature-off", "invalid-claim", "all-incomplete-pool", "all-invalid-pool"}
-)
+__all__ = ["Expectation", "compare_exactly", "compare_verdict", "describe", "verify_decision"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +24,7 @@ class Expectation:
     Args:
         verdict: feasible, infeasible, error or timeout.
         allocation: Upstream's; empty where it is not known, as in a case that upstream did not finish.
-        ordered: Whether upstream's order of devices is defined, so that its devices must be ours, and no alternative
-            of ours may be worse.
+        ordered: Whether upstream's order of devices is defined, so that its devices must be ours.
         node_only: Whether an error rules out this node alone; None where that was not recorded.
     """
 
@@ -98,59 +92,6 @@ def compare_verdict(expected: Expectation, decision: Decision) -> list[str]:
         case _:
             agrees = False
     return [] if agrees else [f"{describe(decision)}, upstream: {expected.describe()}"]
-
-
-def compare_decision(
-    expected: Expectation, decision: Decision, claims: Sequence[ResourceClaim], *, like_upstream: bool
-) -> list[str]:
-    """Return what differs between the decision and upstream's answer, but for the validity of the allocation."""
-    exactly = like_upstream and expected.ordered
-    if problem := _compare_verdict(expected, decision, exactly=exactly):
-        return [problem]
-    if not isinstance(decision, Allocation) or not expected.allocation:
-        return []
-    if exactly:
-        return _compare_exactly(expected.allocation, decision.results)
-    if not expected.ordered:
-        return []
-    theirs, ours = _ranks(claims, expected.allocation), _ranks(claims, decision.results)
-    return [f"alternatives {ours}, upstream's are better: {theirs}"] if ours > theirs else []
-
-
-def _compare_verdict(expected: Expectation, decision: Decision, *, exactly: bool) -> str:
-    found = describe(decision)
-    wanted = f"upstream: {expected.verdict} {expected.error_kind}".strip()
-    if isinstance(decision, Undecided):
-        return f"{found}, {wanted}"
-    is_error = isinstance(decision, Refused)
-    match expected.verdict:
-        case "feasible":
-            agrees = isinstance(decision, Allocation)
-        case "infeasible":
-            agrees = isinstance(decision, Pending)
-        case "error" if exactly and expected.error_kind:
-            agrees = isinstance(decision, Refused) and decision.kind == expected.error_kind
-        case "error" if expected.error_kind in _MUST_BE_ERROR:
-            agrees = is_error
-        case "error" if expected.error_kind == "invalid-pool":
-            agrees = is_error or isinstance(decision, Pending)
-        case "error":
-            agrees = True
-        case _:
-            agrees = False
-    return "" if agrees else f"{found}, {wanted}"
-
-
-def _ranks(claims: Sequence[ResourceClaim], results: Sequence[AllocationResult]) -> list[int]:
-    """Return the places of the chosen alternatives, in the order of claims and requests."""
-    ranks = []
-    for claim, allocation in zip(claims, results, strict=True):
-        chosen = {RequestName.parse(r.request).request: RequestName.parse(r.request) for r in allocation.results}
-        for request in claim.spec.requests:
-            names = [alternative.name for alternative in request.first_available]
-            if names and request.name in chosen:
-                ranks.append(names.index(chosen[request.name].subrequest))
-    return ranks
 
 
 def _compare_exactly(theirs: Sequence[AllocationResult], ours: Sequence[AllocationResult]) -> list[str]:
