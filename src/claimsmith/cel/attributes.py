@@ -15,7 +15,8 @@ from claimsmith.cel.frames import Failure, Frame, Step
 from claimsmith.cel.values import NONE, Optional, Uint, Value, find_entry, format_value
 
 _INDEX_TYPES: Final = frozenset({int, Uint, float})
-_QUALIFIER_TYPES: Final = frozenset({str, int, Uint, bool, float})
+QUALIFIER_TYPES: Final = frozenset({str, int, Uint, bool, float})
+"""Types of keys and indexes; any other fails before it is looked up."""
 
 
 def select(target: Value, key: Value, *, is_test: bool) -> tuple[Value, bool]:
@@ -107,7 +108,7 @@ class ComputedQualifier:
 
     def _key(self, frame: Frame) -> Value:
         key = self.attribute.resolve(frame)
-        if isinstance(key, Failure) or type(key) in _QUALIFIER_TYPES:
+        if isinstance(key, Failure) or type(key) in QUALIFIER_TYPES:
             return key
         return Failure(f"invalid qualifier type: {format_value(key)}")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
-from claimsmith.cel.attributes import select
+from claimsmith.cel.attributes import QUALIFIER_TYPES, select
 from claimsmith.cel.frames import Failure
 from claimsmith.cel.lib_regex import compile_pattern
 from claimsmith.cel.operators import contains, is_equal
@@ -64,6 +64,8 @@ def _get(target: Value, key: Value) -> Value:
 
 def _get_optional(target: Value, key: Value) -> Optional:
     """What stands at a key or index, as an optional."""
+    if type(key) not in QUALIFIER_TYPES:
+        _fail()
     if type(target) is Optional:
         if not target.present:
             return NONE

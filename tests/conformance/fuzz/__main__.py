@@ -12,6 +12,7 @@ import argparse
 import sys
 
 from claimsmith.testing.conformance.deviations import HEADINGS
+from tests.conformance.fuzz.judging import OF_SELECTORS
 from tests.conformance.fuzz.session import KINDS, Progress, Session
 from tests.conformance.fuzz.upstream import MODES, Upstream, UpstreamError, build_upstream
 
@@ -46,7 +47,7 @@ def print_summary(kind: str, progress: Progress) -> None:
     for verdict, count in progress.verdicts.most_common():
         print(f"  {count:6} upstream: {verdict}")
     for name, count in progress.deviations.most_common():
-        print(f"  {count:6} {name}: {HEADINGS[name]}")
+        print(f"  {count:6} {name}: {HEADINGS.get(name, OF_SELECTORS.get(name))}")
     for name, count in progress.stops.most_common():
         print(f"  {count:6} upstream stops: {name}")
 

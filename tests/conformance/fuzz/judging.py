@@ -25,12 +25,14 @@ from claimsmith.testing.conformance.shares import ShareIds
 from tests.conformance.fuzz.engines import compare_engines
 from tests.conformance.fuzz.stops import find_odd_keys, names_zone
 
-__all__ = ["Judgement", "judge_answer"]
+__all__ = ["OF_SELECTORS", "Judgement", "judge_answer"]
 
 Json = dict[str, Any]
 Modes = frozenset[Deviation]
 
 MODES: Final[dict[str, Modes]] = {"like upstream": LIKE_UPSTREAM, "by default": OURS}
+OF_SELECTORS: Final = {"map-key": "Keys of maps", "time-zone": "Time zones by name"}
+"""Ids and headings of the deviations that random expressions meet."""
 HARD_STEPS_MAX: Final = 20_000
 """Steps of our search where upstream has no answer to compare it with."""
 EASY_STEPS_MAX: Final = 50_000

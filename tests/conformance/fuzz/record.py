@@ -26,9 +26,10 @@ Json = dict[str, Any]
 TARGET: Final = Path(__file__).resolve().parents[1] / "data" / "drawn.jsonl.gz"
 SEED: Final = 2_000_000
 """Far from the seeds that people try."""
-DRAWN: Final[dict[Kind, int]] = {"problems": 2000, "expressions": 2000}
+DRAWN: Final[dict[Kind, int]] = {"problems": 800, "expressions": 1500}
 """How many questions are drawn."""
-KEPT_MAX: Final[dict[Kind, int]] = {"problems": 300, "expressions": 250}
+KEPT_MAX: Final[dict[Kind, int]] = {"problems": 250, "expressions": 250}
+"""How many are kept."""
 TIMES: Final = 4
 """How often the cost of an expression must come out the same: upstream's may depend on the order of Go's maps."""
 _ASKED: Final = frozenset(
@@ -84,14 +85,20 @@ def _choose(session: Session, upstream: Upstream) -> Iterator[Json]:
         question = session.draw(number)
         answer = upstream.ask(question)
         pairs = set(combinations(sorted(tag_question(question, answer)), 2))
-        judgement = session.judge(question)
-        if pairs <= known or judgement.differences or judgement.stops or not _answers_alike(question, upstream):
+        if pairs <= known or not _is_settled(session, question) or not _answers_alike(question, upstream):
             continue
         known |= pairs
         count += 1
         yield {**question, "upstream": _strip(answer)}
         if count == KEPT_MAX[session.kind]:
             return
+
+
+def _is_settled(session: Session, question: Json) -> bool:
+    """Tell whether a question can be judged for good: nobody stops, and an expression does not deviate."""
+    judgement = session.judge(question)
+    refused = session.kind == "expressions" and judgement.deviations
+    return not (judgement.differences or judgement.stops or refused)
 
 
 def _list_names(value: Any) -> Iterator[str]:
@@ -104,7 +111,9 @@ def _list_names(value: Any) -> Iterator[str]:
 
 
 def _answers_alike(question: Json, upstream: Upstream) -> bool:
-    """Tell whether upstream's answer is the same each time."""
+    """Tell whether upstream's answer is the same each time, where it may depend on the order of Go's maps."""
+    if "expression" not in question:
+        return True
     return len({json.dumps(_strip(upstream.ask(question)), sort_keys=True) for _ in range(TIMES)}) == 1
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from claimsmith.testing.conformance.deviations import HEADINGS
 from claimsmith.testing.conformance.records import parse_problem
 from tests.conformance.fuzz import session as sessions
+from tests.conformance.fuzz.__main__ import print_summary
 from tests.conformance.fuzz.expressions import draw_question
-from tests.conformance.fuzz.judging import Judgement, judge_answer
+from tests.conformance.fuzz.judging import OF_SELECTORS, Judgement, judge_answer
 from tests.conformance.fuzz.manifest import write_manifest
 from tests.conformance.fuzz.mutations import split_words
 from tests.conformance.fuzz.problems import draw_near_border
-from tests.conformance.fuzz.session import Session
+from tests.conformance.fuzz.session import Progress, Session
 from tests.conformance.fuzz.shrink import shrink_expression, shrink_problem
 
 Json = dict[str, Any]
@@ -109,6 +112,24 @@ def test_an_error_that_we_do_not_find_is_a_difference() -> None:
     answer["results"][0] |= {"verdict": "error", "errorKind": "no-class"}
 
     assert len(judge_answer(problem, answer).differences) == 2
+
+
+def test_the_documentation_explains_what_random_expressions_deviate_in() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "deviations.md").read_text(encoding="utf-8")
+
+    assert [heading for heading in OF_SELECTORS.values() if f"- **{heading}" not in text] == []
+    assert [name for name in OF_SELECTORS if f"`{name}`" not in text] == []
+
+
+def test_a_summary_names_every_deviation(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [*HEADINGS, *OF_SELECTORS]
+    print_summary("problems", Progress(done=3, deviations=Counter(names), stops=Counter(["timeout, still stops"])))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "problems: 3 asked, 0 differ without an explanation"
+    assert [line.split()[1].rstrip(":") for line in lines[1:-1]] == names
+    assert not any(line.endswith(": None") for line in lines)
+    assert lines[-1] == "       1 upstream stops: timeout, still stops"
 
 
 def test_a_problem_shrinks_to_what_shows_the_difference() -> None:

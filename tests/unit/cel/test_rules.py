@@ -43,6 +43,8 @@ def test_unknown_operands_are_of_the_type_that_upstream_declares_first(text: str
         (f"dyn({MEMORY}) == 1", "no such overload"),
         (f"{A}.numa[-1] == 1", "index out of bounds"),
         (f"{A}.numa[2] == 1", "index out of bounds"),
+        ('optional.of({})[semver("1.10.0")].hasValue()', "invalid qualifier type"),
+        ('{}[?semver("1.10.0")].hasValue()', "invalid qualifier type"),
     ],
 )
 def test_an_operation_that_has_no_result_fails(gpu: CelDevice, text: str, message: str) -> None:
