@@ -24,6 +24,7 @@ from tests.bench.node_measures import Bench, OtherLoad, Start, config_text, cont
 from tests.cluster.cleaning import clean
 from tests.cluster.cluster import RealCluster
 from tests.cluster.kept import open_cluster
+from tests.cluster.place import find_obstacle
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "build" / "bench"
 DEVICES_COUNT: Final = 16
@@ -38,7 +39,10 @@ STARTS, PODS = 5, 10
 
 
 def main() -> int:
-    """Measure, print and write; return 1 when a goal is missed."""
+    """Measure, print and write; return 1 when a goal is missed, 2 where no cluster can run."""
+    if reason := find_obstacle():
+        print(f"bench-node: no real cluster here: {reason}", file=sys.stderr)
+        return 2
     with open_cluster("defaults") as cluster, _compiled():
         load = OtherLoad()
         figures = asyncio.run(_measure_all(cluster))
