@@ -19,7 +19,7 @@ DATA: Final = Path(__file__).parent / "data"
 DEVIATING: Final = DATA / "deviating.json"
 FILES: Final = {
     "allocator": 2000, "probes": 72, "hard": 86, "waste": 16, "cel": 300, "cel-more": 2864, "table": 180,
-    "upstream-table": 946,
+    "upstream-table": 946, "drawn": 468,
 }  # fmt: skip
 """Recorded files, and how many cases each has."""
 PART_LINES: Final = 250
