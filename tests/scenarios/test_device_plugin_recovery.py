@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from claimsmith.model.inventory import Inventory
 from claimsmith.node.deviceplugin_rules import ResourceRule
+from claimsmith.testing import builders as b
 from tests.scenarios.embedded_node import EmbeddedNode, embedded_node
 from tests.scenarios.granting_node import GpuDriver, Granting, delete, quick, reaches, registered, start, wanting
 
@@ -140,3 +142,20 @@ async def test_an_update_with_two_processes_at_once_loses_and_doubles_nothing(no
 
     assert sorted(operation for operation, _ in driver.calls) == ["prepare", "prepare", "unprepare"]
     assert len(cdi_names(node)) == 1
+
+
+async def test_a_device_that_vanishes_stays_its_containers_until_it_returns(node: EmbeddedNode) -> None:
+    granting = Granting(driver := GpuDriver("gpu-0", "gpu-1"), node.paths, quick())
+    async with node.running(), granting.serving() as plugins:
+        await registered(node, plugins)
+        await start(node, "p", wanting(1))
+        plugins.update(Inventory.of(b.device("gpu-1")))
+        for _ in range(5):
+            await plugins.look()
+        held = [grant.ids for grant in granting.ledger.grants()]
+        plugins.update(driver.discover())
+        await registered(node, plugins)
+
+        assert held == [("gpu-0",)]
+        assert set(plugins.in_use()) == {b.device_id("gpu-0")}
+        assert plugins.states()[0].usable == 2

@@ -146,7 +146,7 @@ class ResourceService:
             if before is not None and before.obstacle != offer.obstacle:
                 state = offer.obstacle or "usable again"
                 log_event(
-                    _log, logging.INFO, "Device on offer changed", resource=self.rule.resource, id=id_, state=state
+                    _log, logging.DEBUG, "Device on offer changed", resource=self.rule.resource, id=id_, state=state
                 )
 
     async def _get_options(self, request: messages.Empty) -> messages.DevicePluginOptions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -229,8 +228,8 @@ class DevicePlugins:
 
     async def withdraw(self) -> None:
         """Offer nothing any more, before the driver leaves this node for good: the kubelet then counts none."""
-        for server in self._servers.values():
-            server.service.offer(())
+        self._offered = {}
+        self._refresh()
         await asyncio.gather(*(server.service.wait_told(_TOLD_S) for server in self._servers.values()))
 
     async def give(self, rule: ResourceRule, wanted: Sequence[OfferedDevice]) -> Given:
@@ -365,10 +364,12 @@ class DevicePlugins:
             pause_s = self._options.reconcile_s
             if await self.look():
                 pause_s = min(pause_s, _SOON_S)
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(pause_s):
                     await self._soon.wait()
-                    await asyncio.sleep(pause_s)
+            except TimeoutError:
+                continue
+            await asyncio.sleep(min(_SOON_S, self._options.reconcile_s))
             self._soon.clear()
 
     async def look(self) -> bool:
