@@ -32,6 +32,11 @@ STEPS_MAX: Final = 200_000
 """Steps of upstream's search on one node, which take it about a second."""
 REPEATS: Final = 12
 """How often an expression is asked again whose cost differs: upstream's depends on the order of Go's maps."""
+WALKER: Final = "stable"
+"""The one of upstream's implementations that walks pools in the order of a Go map."""
+WALKS: Final = 40
+"""How often a problem is asked again that differs, where upstream walks pools at random."""
+VARIES: Final = "another answer each time, ours among them"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,14 +111,15 @@ class Session:
         refused = bool(judgement.deviations) and self.kind == "expressions"
         substitute = without_stops(question) if stops or refused else None
         if substitute is None:
-            return replace(judgement, stops=tuple(f"{stop}, can't be asked otherwise" for stop in stops))
+            named = tuple(f"{stop}, can't be asked otherwise" for stop in stops)
+            return replace(judgement, stops=judgement.stops + named)
         answer = self._upstream.ask(substitute)
         again = "still stops" if find_stops(answer) else "answers when asked otherwise"
         found = self._judge_answer(substitute, answer).differences
         return replace(
             judgement,
             differences=judgement.differences + tuple(f"asked otherwise: {text}" for text in found),
-            stops=tuple(f"{stop}, {again}" for stop in stops),
+            stops=judgement.stops + tuple(f"{stop}, {again}" for stop in stops),
         )
 
     def _judge_answer(self, question: Json, answer: Json) -> Judgement:
@@ -121,7 +127,17 @@ class Session:
         if judgement.differences and all(text.startswith("cost ") for text in judgement.differences):
             costs = {self._upstream.ask(question).get("cost") for _ in range(REPEATS)} | {answer.get("cost")}
             judgement = judge_answer(question, {**answer, "costVaries": sorted(cost for cost in costs if cost)})
+        elif judgement.differences and answer.get("impl") == WALKER:
+            return self._walk_again(question) or judgement
         return judgement
+
+    def _walk_again(self, question: Json) -> Judgement | None:
+        """Ask until upstream answers as we do; None when it never does."""
+        for _ in range(WALKS):
+            judgement = judge_answer(question, self._upstream.ask(_bound(question)))
+            if not judgement.differences:
+                return replace(judgement, stops=(VARIES,))
+        return None
 
     def _ask_again(self) -> Iterator[str]:
         before, self.progress.open = self.progress.open, []

@@ -177,6 +177,36 @@ def test_a_run_goes_on_where_the_last_one_stopped(tmp_path: Path, monkeypatch: p
     assert second.asked == [f"expressions-1-{number}" for number in range(5, 8)]
 
 
+class Wavering:
+    """Stands in for an upstream that walks pools at random: it refuses a problem twice before it allocates."""
+
+    def __init__(self, impl: str) -> None:
+        self.impl, self.asked = impl, 0
+
+    def ask(self, question: Json) -> Json:
+        self.asked += 1
+        result: Json = {"node": "node-0", "verdict": "infeasible", "steps": 1}
+        if self.asked > 2:
+            result |= {"verdict": "feasible"}
+        return {"impl": self.impl, "results": [result]}
+
+
+def test_one_of_the_answers_of_a_random_walk_must_be_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "FOLDER", tmp_path)
+    judgement = Session("problems", 1, Wavering("stable")).judge(small_problem())
+
+    assert (judgement.differences, judgement.stops) == ((), (sessions.VARIES,))
+
+
+def test_an_ordered_walk_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "FOLDER", tmp_path)
+    upstream = Wavering("incubating")
+    judgement = Session("problems", 1, upstream).judge(small_problem())
+
+    assert len(judgement.differences) == 2
+    assert upstream.asked == 1
+
+
 def test_a_question_that_differed_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "FOLDER", tmp_path)
     before = Session("expressions", 1, Contrary())
