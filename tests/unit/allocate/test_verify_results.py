@@ -179,6 +179,8 @@ VALUES = capacity(10, default=3, valid_values=(1, 4))
         (capacity(10, minimum=2), 5, 5),
         (capacity(10, minimum="500m", step="500m"), "700m", 1),
         (capacity(10, minimum="500m", step="500m"), "1200m", "1500m"),
+        (capacity(10, default=4, minimum=4, maximum=3), 1, 4),
+        (capacity(10, default=7, valid_values=(1, 4)), 7, 7),
     ],
 )
 def test_a_share_records_exactly_what_the_policy_makes_of_the_request(
@@ -210,6 +212,13 @@ def test_an_amount_that_the_device_does_not_give_is_refused(room: Capacity, aske
     case = problem(nic(room), claim("c", request("r", capacity={"m": asked})))
 
     assert find_broken(case, granted(share(takes))) == ["capacity"]
+
+
+def test_a_device_that_would_give_a_negative_amount_is_not_one_of_all() -> None:
+    broken = device("a", capacity={"m": capacity(10, default=-1)}, allow_multiple_allocations=True)
+    asked = problem(slice_(broken, device("b")), claim("c", request("r", allocation_mode="All")))
+
+    assert find_broken(asked, granted(result("b"))) == []
 
 
 def test_a_capacity_that_the_device_lacks_is_refused() -> None:

@@ -32,6 +32,8 @@ def find_consumption(device: Device, asked: Mapping[str, Quantity], *, fractiona
         amount = _amount(capacity, asked.get(name), fractional)
         if isinstance(amount, str):
             return f"capacity {name}: {amount}"
+        if amount < 0:
+            return f"capacity {name}: {float(amount)} is negative"
         taken[name] = amount
     return taken
 
@@ -44,13 +46,18 @@ def _amount(capacity: Capacity, asked: Quantity | None, fractional: bool) -> Fra
     if policy is None or (policy.valid_range is None and not policy.valid_values):
         return exact(asked)
     if policy.valid_range is not None:
-        return _in_range(exact(asked), policy.valid_range, fractional)
-    allowed = sorted(exact(value) for value in policy.valid_values)
-    larger = [value for value in allowed if value >= exact(asked)]
-    return larger[0] if larger else f"{asked} is above the largest valid value"
+        amount = _round_up(exact(asked), policy.valid_range, fractional)
+        high = policy.valid_range.maximum
+        problem = "" if high is None or amount <= exact(high) else f"{float(amount)} is above the maximum {high}"
+    else:
+        larger = [value for value in map(exact, policy.valid_values) if value >= exact(asked)]
+        amount = min(larger, default=exact(asked))
+        problem = "" if larger else f"{asked} is above the largest valid value"
+    is_default = default is not None and amount == exact(default)
+    return problem if problem and not is_default else amount
 
 
-def _in_range(asked: Fraction, allowed: CapacityRange, fractional: bool) -> Fraction | str:
+def _round_up(asked: Fraction, allowed: CapacityRange, fractional: bool) -> Fraction:
     low = exact(allowed.minimum)
     high = None if allowed.maximum is None else exact(allowed.maximum)
     amount = max(asked, low)
@@ -59,8 +66,6 @@ def _in_range(asked: Fraction, allowed: CapacityRange, fractional: bool) -> Frac
         unit = _unit(low, high, step, fractional)
         low_units, step_units, asked_units = _up(low, unit), _up(step, unit), _up(asked, unit)
         amount = (low_units + -((low_units - asked_units) // step_units) * step_units) * unit
-    if high is not None and amount > high:
-        return f"{float(amount)} is above the maximum {allowed.maximum}"
     return amount
 
 
