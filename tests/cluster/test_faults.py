@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient
 from tests.cluster.agents import serving
 from tests.cluster.cluster import RealCluster
@@ -139,3 +139,34 @@ def has_devices(count: int) -> Callable[[Sequence[dict[str, Any]]], bool]:
 def container_ids(obj: dict[str, Any]) -> list[tuple[str, int]]:
     """Return which containers a pod has, and how often each was started again."""
     return [(status["containerID"], status["restartCount"]) for status in obj["status"]["containerStatuses"]]
+
+
+async def test_a_device_that_vanishes_stays_with_its_pod_and_goes_with_it(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    cards = {name: f"{{model: A100-40, name: {name}}}" for name in ("left", "right")}
+    both = f"gpus: [{', '.join(cards.values())}]"
+    async with serving(real_cluster, client, both) as agent:
+        await create_template(client)
+        before = await run_pod(client, "user")
+        (claimed,) = (await client.list(RESOURCE_CLAIM)).items
+        held = claimed["status"]["allocation"]["devices"]["results"][0]["device"]
+        (other,) = cards.keys() - {held}
+        agent.settings.write_text(f"gpus: [{cards[other]}]")
+        await wait_for(client, RESOURCE_SLICE, lambda items: tainted(items) == {held: True, other: False})
+        agent.settings.write_text(both)
+        await wait_for(client, RESOURCE_SLICE, lambda items: tainted(items) == {held: False, other: False})
+        agent.settings.write_text(f"gpus: [{cards[other]}]")
+        await wait_for(client, RESOURCE_SLICE, lambda items: tainted(items) == {held: True, other: False})
+        after = await client.get(POD, "user", namespace="default")
+        assert container_ids(after) == container_ids(before)
+        await client.delete(POD, "user", namespace="default")
+
+        await wait_for(client, RESOURCE_SLICE, lambda items: tainted(items) == {other: False})
+        assert real_cluster.list_cdi_files() == []
+
+
+def tainted(items: Sequence[dict[str, Any]]) -> dict[str, bool]:
+    """Return the published devices, and whether each has a taint."""
+    devices = [device for item in items for device in item["spec"]["devices"]]
+    return {device["name"]: bool(device.get("taints")) for device in devices}
