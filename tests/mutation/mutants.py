@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["LISTS", "ROOT", "Mutant", "Verdict", "find_faults", "judge", "mutate", "read_mutants"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LISTS: Final = ("search", "verify", "cel", "ledger")
+LISTS: Final = ("search", "verify", "cel", "ledger", "health")
 """Names of the lists; each is a file `<name>.toml` beside this one."""
 
 _FAILED: Final = 1
@@ -110,7 +110,7 @@ def find_faults(mutant: Mutant, root: Path = ROOT) -> list[str]:
 def _is_test(root: Path, name: str) -> bool:
     file, _, function = name.partition("::")
     path = root / file
-    pattern = rf"^def {re.escape(function.partition('[')[0])}\("
+    pattern = rf"^(?:async )?def {re.escape(function.partition('[')[0])}\("
     return path.is_file() and re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 

@@ -336,8 +336,7 @@ class HealthTaints:
         """Tell whether nothing that may still come depends on what is known of a cause."""
         since_s = record.healthy_since_s
         keep_s = max(self.policy.forget_s, record.rule.within_s)
-        is_idle = not record.tainted and record.failing_since_s is None
-        return is_idle and since_s is not None and self._now_s - since_s > keep_s
+        return not record.tainted and since_s is not None and self._now_s - since_s > keep_s
 
     # --- in words -----------------------------------------------------------------------------------------------------
 
