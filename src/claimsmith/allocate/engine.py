@@ -114,6 +114,7 @@ class Engine:
     _next_count: int = 0
     _insight: Insight | None = None
     _memo: dict[object, Outcome] = field(default_factory=dict)
+    _least_after: dict[int, list[int]] = field(default_factory=dict)
 
     def run(self) -> Outcome:
         """Search; FOUND leaves the devices in `attempt` and the alternatives in `chosen`."""
@@ -159,7 +160,7 @@ class Engine:
                 request, plan, position, start = request + 1, None, 0, 0
                 continue
             break
-        if count - position > ALLOCATION_RESULTS_MAX - self.attempt.count_results(claim):
+        if self._exceeds_limit(claim, request, count - position):
             return Outcome.TOO_MANY
         memo = self._remember(plan, position)
         if memo is not None and memo in self._memo:
@@ -174,6 +175,31 @@ class Engine:
         next = position if plan.takes_all else start
         self._frames.append(_Frame(claim, request, plan, position, candidates, next, memo=memo))
         return Outcome.PUSHED
+
+    def _exceeds_limit(self, claim: int, request: int, wanted: int) -> bool:
+        """Whether the claim gets too many devices, with the fewest for its later requests once the search counts ahead.
+
+        No other device changes that. Found out later, it would look like a failure of the devices that are chosen: a
+        count that is found to fall short before the limit is reached makes the search try others, one by one.
+        """
+        least = wanted + self.attempt.count_results(claim)
+        if self._failures >= self.limits.patience and self._get_insight().lookahead is not None:
+            least += self._count_least_after(claim)[request]
+        return least > ALLOCATION_RESULTS_MAX
+
+    def _count_least_after(self, claim: int) -> list[int]:
+        """For each request of a claim, how many devices the later ones want at least."""
+        known = self._least_after.get(claim)
+        if known is None:
+            least = [
+                min(
+                    (len(self.find_all(p).candidates) if p.takes_all else p.count for p in group.alternatives),
+                    default=0,
+                )
+                for group in self.plan.claims[claim].groups
+            ]
+            known = self._least_after[claim] = [sum(least[place + 1 :]) for place in range(len(least))]
+        return known
 
     def _try_next(self, frame: _Frame) -> Outcome:
         """Make the frame's next choice, and go on from there; the frame is closed when it has none left."""

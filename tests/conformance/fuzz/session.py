@@ -36,6 +36,8 @@ WALKER: Final = "stable"
 """The one of upstream's implementations that walks pools in the order of a Go map."""
 WALKS: Final = 40
 """How often a problem is asked again that differs, where upstream walks pools at random."""
+SHRINKING_S: Final = 90
+"""Longest time that a question is made smaller: one that we can hardly answer takes long each time."""
 VARIES: Final = "another answer each time, ours among them"
 
 
@@ -163,7 +165,8 @@ class Session:
         shrink: Callable[[Json, Callable[[Json], bool]], Json] = (
             shrink_expression if self.kind == "expressions" else shrink_problem
         )
-        smallest = shrink(question, lambda smaller: self._shows(smaller, pattern))
+        end = time.monotonic() + SHRINKING_S
+        smallest = shrink(question, lambda smaller: time.monotonic() < end and self._shows(smaller, pattern))
         answer = self._upstream.ask(smallest)
         differences = judge_answer(smallest, answer).differences or judgement.differences
         text = write_manifest(smallest, answer, differences, seed=self.seed)

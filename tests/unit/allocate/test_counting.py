@@ -198,3 +198,20 @@ def test_a_thousand_devices_wanted_are_no_matter_of_stack_depth() -> None:
     pool = slice_(*(device(f"d{number:04d}") for number in range(40 * 32)))
 
     assert isinstance(solve(problem(pool, *wanted)), Allocation)
+
+
+@pytest.mark.parametrize("like_upstream", [False, True])
+def test_alternatives_beyond_the_limit_are_given_up_whatever_devices_are_tried(like_upstream: bool) -> None:
+    unequal = [device(f"d{number:02d}", capacity={"memory": capacity(number + 1)}) for number in range(32)]
+    choices = [
+        alternatives(f"r{place}", sub("more", count=more), sub("less", count=less))
+        for place, (more, less) in enumerate([(7, 5), (21, 20), (4, 3)])
+    ]
+    wanted = claim("c", *choices, request("last", count=4))
+    decision = solve(problem(slice_(*unequal), wanted), like_upstream=like_upstream)
+
+    assert isinstance(decision, Allocation)
+    assert [result.request for result in decision.results[0].results][::5] == [
+        "r0/less", "r1/less", "r1/less", "r1/less", "r1/less", "r2/less", "last",
+    ]  # fmt: skip
+    assert decision.steps < 200
