@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from claimsmith.api.kinds import DEVICE_REPORT, NODE
 from claimsmith.api.reports import parse_device_report
@@ -13,7 +14,8 @@ from claimsmith.kube.client import KubeClient
 from claimsmith.model.device import Device, DeviceTaint
 from claimsmith.model.inventory import DeviceHealth, Inventory
 from claimsmith.model.names import DeviceId
-from claimsmith.model.report import DeviceHolder, DeviceReport
+from claimsmith.model.pool import CounterSet
+from claimsmith.model.report import DeviceHolder, DeviceReport, ReportedPool
 from claimsmith.publish.reports import ReportPace, ReportPublisher, plan_report, report_name
 from tests.scenarios.published_node import api_server
 
@@ -85,6 +87,19 @@ async def test_a_device_that_is_gone_is_told_no_longer() -> None:
         found = await read(client)
 
     assert [item.device.name for item in found.devices] == ["gpu-1"]
+
+
+async def test_counters_that_are_gone_are_told_no_longer() -> None:
+    counters = ReportedPool(pool=NODE_NAME, counter_sets=(CounterSet(name="card", counters={}),))
+    async with api_server(NODE_NAME) as client, publishing(client) as publisher:
+        publisher.report(replace(report_of("gpu-0"), pools=(counters,)))
+        await publisher.wait_written()
+        before = await read(client)
+        publisher.report(report_of("gpu-0"))
+        await publisher.wait_written()
+        after = await read(client)
+
+    assert (before.pools, after.pools) == ((counters,), ())
 
 
 async def test_what_has_not_changed_is_not_written() -> None:
