@@ -221,3 +221,24 @@ async def test_what_a_foreign_plugin_gave_away_is_not_for_claims(node: EmbeddedN
         "default/theirs",
         True,
     )
+
+
+async def test_a_card_of_a_plugin_before_ours_is_not_given_away_while_its_pod_runs(node: EmbeddedNode) -> None:
+    """Both offer one resource, each with ids of its own."""
+    inventory = Inventory.of(b.gpu("gpu-0"), b.gpu("gpu-1"))
+    granting = Granting(GpuDriver(inventory=inventory), node.paths, quick(), foreign=ForeignRule())
+    async with node.running():
+        async with SmallPlugin(node.paths.device_plugins, {"GPU-gpu-0": "Healthy"}) as before:
+            await before.register(resource=RESOURCE)
+            await reaches(node, lambda: bool(listed(node)))
+            await start(node, "old", wanting(1))
+        async with granting.serving() as plugins:
+            await reaches(node, lambda: set(listed(node)) == {"gpu-0", "gpu-1"})
+            await reaches(node, lambda: not listed(node)["gpu-0"].healthy)
+            pod = await start(node, "new", wanting(1))
+
+            assert "env GPUS=gpu-1" in node.output(pod, "c0")
+            assert {device.device: use.foreign for device, use in plugins.in_use().items()} == {
+                "gpu-0": True,
+                "gpu-1": False,
+            }

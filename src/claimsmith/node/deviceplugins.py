@@ -24,7 +24,13 @@ from claimsmith.node.grants import REQUEST, Given, Grants
 from claimsmith.node.grants_keeper import GrantKeeper
 from claimsmith.node.hardware import Hardware
 from claimsmith.node.ledger import Ledger
-from claimsmith.node.podresources import ForeignHolding, ForeignRule, PodResources, find_foreign_holdings
+from claimsmith.node.podresources import (
+    ContainerDevices,
+    ForeignHolding,
+    ForeignRule,
+    PodResources,
+    find_foreign_holdings,
+)
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
@@ -379,17 +385,26 @@ class DevicePlugins:
             for server in self._servers.values():
                 server.service.tell()
         self._pods = {(item.resource, item.ids): item.pod for item in found.view.listed or ()}
-        if self._foreign_rule is not None and self._inventory is not None and found.view.listed is not None:
-            self._foreign = find_foreign_holdings(
-                self._host.driver.name,
-                self._inventory,
-                node=self._host.node_name,
-                # Not the checkpoint: nobody makes the kubelet write it again when a foreign pod has ended.
-                containers=found.view.listed,
-                own=self._servers,
-                rule=self._foreign_rule,
-            )
+        before = self._foreign
+        if found.view.listed is not None:
+            # Not the checkpoint: nobody makes the kubelet write it again when a foreign pod has ended.
+            self._foreign = self._find_foreign(found.view.listed)
+            self._host.ledger.note_foreign({holding.device: holding.resource for holding in self._foreign})
         self._refresh()
-        if found.freed:
+        if found.freed or {item.device for item in before} - {item.device for item in self._foreign}:
             self._on_freed()
         return found.soon
+
+    def _find_foreign(self, containers: Iterable[ContainerDevices]) -> tuple[ForeignHolding, ...]:
+        if self._foreign_rule is None or self._inventory is None:
+            return ()
+        offered = {(resource, item.id) for resource, items in self._offered.items() for item in items}
+        given = {(grant.resource, id_) for grant in self._host.ledger.grants() for id_ in grant.ids}
+        return find_foreign_holdings(
+            self._host.driver.name,
+            self._inventory,
+            node=self._host.node_name,
+            containers=containers,
+            own=offered | given,
+            rule=self._foreign_rule,
+        )

@@ -45,6 +45,7 @@ class Ledger:
         self._lock = folder / LOCK_FILE
         self._checkpoint = Checkpoint(folder / CHECKPOINT_FILE, rebuild, write=write)
         self._hardware: Hardware | None = None
+        self._foreign: Mapping[DeviceId, str] = {}
 
     def open(self) -> None:
         """Read the checkpoint, or make it.
@@ -102,6 +103,13 @@ class Ledger:
         """Take in what the driver's devices take of each other; those of before are remembered. From any thread."""
         self._hardware = hardware if self._hardware is None else hardware.and_before(self._hardware)
 
+    def note_foreign(self, held: Mapping[DeviceId, str]) -> None:
+        """Take in which devices other device plugins have given away, with their resources. From any thread.
+
+        It is not written down: the kubelet tells it again and again.
+        """
+        self._foreign = dict(held)
+
     def check_claim(self, wanted: PreparedClaim) -> None:
         """Check that nobody else holds what a claim wants; the caller is writing.
 
@@ -109,7 +117,7 @@ class Ledger:
 
         Raises:
             DeviceHeldError: Another claim does.
-            DeviceGrantedError: A container of the device plugin does.
+            DeviceGrantedError: A container of a device plugin does.
             DriverError: It can't be told yet.
         """
         claims = [entry for entry in self._checkpoint.claims() if entry.claim.uid != wanted.claim.uid]
@@ -122,7 +130,7 @@ class Ledger:
                 f"claim {wanted.claim}: found containers of the device plugin with devices of this driver, and its "
                 "devices are not listed yet, allowed known devices; the kubelet asks again"
             )
-        self._check(devices, {**holders, **grants})
+        self._check(devices, {**self._foreign, **holders, **grants})
 
     def check_grant(self, wanted: Grant) -> None:
         """Check that nobody else holds what a grant wants; the caller is writing.
@@ -133,7 +141,7 @@ class Ledger:
         Raises:
             GrantRefusedError: Two of the devices are of the same hardware.
             DeviceHeldError: A claim does.
-            DeviceGrantedError: Another grant does.
+            DeviceGrantedError: Another grant does, or a foreign plugin gave it away.
         """
         self._check_together(wanted)
         grants = [
@@ -145,7 +153,7 @@ class Ledger:
             for device, grant in _granted(grants).items()
             if grant.resource != wanted.resource or device not in together & _shared(grant.entry)
         }
-        self._check(_devices([wanted.entry]), {**others, **_devices(self._checkpoint.claims())})
+        self._check(_devices([wanted.entry]), {**self._foreign, **others, **_devices(self._checkpoint.claims())})
 
     def find_refusal(self, wanted: Grant) -> DriverError | None:
         """Return why a grant would be refused now; None when it would not. Safe to call from any thread."""
@@ -167,15 +175,17 @@ class Ledger:
                     hint="offer partitions of different sizes under different resources",
                 )
 
-    def _check(self, wanted: Iterable[DeviceId], holders: Mapping[DeviceId, PreparedClaim | Grant]) -> None:
+    def _check(self, wanted: Iterable[DeviceId], holders: Mapping[DeviceId, PreparedClaim | Grant | str]) -> None:
+        """Check that nobody holds what is wanted; a text is the resource of a foreign plugin."""
         found = self.hardware.find_obstacle(wanted, holders)
         if found is None:
             return
         holder = holders[found.held]
-        if isinstance(holder, Grant):
-            raise DeviceGrantedError(found.wanted, held=found.held, resource=holder.resource, holder_uid=holder.uid)
-        claim = holder.claim
-        raise DeviceHeldError(found.wanted, holder=claim, holder_uid=claim.uid, held=found.held)
+        if isinstance(holder, PreparedClaim):
+            claim = holder.claim
+            raise DeviceHeldError(found.wanted, holder=claim, holder_uid=claim.uid, held=found.held)
+        resource, uid = (holder.resource, holder.uid) if isinstance(holder, Grant) else (holder, "")
+        raise DeviceGrantedError(found.wanted, held=found.held, resource=resource, holder_uid=uid)
 
 
 def _devices(entries: Iterable[PreparedClaim]) -> dict[DeviceId, PreparedClaim]:

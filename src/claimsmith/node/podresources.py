@@ -252,25 +252,27 @@ def find_foreign_holdings(
     *,
     node: str,
     containers: Iterable[ContainerDevices],
-    own: Iterable[str] = (),
+    own: Iterable[tuple[str, str]] = (),
     rule: ForeignRule | None = None,
 ) -> tuple[ForeignHolding, ...]:
     """Return the devices of an inventory that other device plugins have given to containers.
+
+    Also under a resource of ours: a plugin that was there before had other ids.
 
     Args:
         driver: Name of the driver.
         node: Name of the node, which is the name of a pool that has none.
         containers: What containers have, as the kubelet tells it.
-        own: Resources that this process offers itself.
+        own: Resource and id of what this process has given away itself.
         rule: How devices are recognised.
     """
     rule, own = rule or ForeignRule(), frozenset(own)
     known = dict(_foreign_ids(driver, inventory, node, rule))
     found: dict[tuple[DeviceId, str], ForeignHolding] = {}
     for item in containers:
-        if item.resource in own or not any(fnmatchcase(item.resource, pattern) for pattern in rule.resources):
+        if not any(fnmatchcase(item.resource, pattern) for pattern in rule.resources):
             continue
-        for id_ in sorted(item.ids):
+        for id_ in sorted(id_ for id_ in item.ids if (item.resource, id_) not in own):
             device = known.get(id_) or known.get(card_of(id_))
             if device is not None:
                 holding = ForeignHolding(device=device, resource=item.resource, pod=item.pod, container=item.container)

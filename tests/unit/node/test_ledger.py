@@ -140,6 +140,18 @@ def test_the_hardware_of_a_device_that_has_gone_is_remembered(ledger: Ledger) ->
         ledger.check_claim(claim("half-0"))
 
 
+def test_what_a_foreign_plugin_gave_away_is_nobodys(ledger: Ledger) -> None:
+    ledger.note_foreign({b.device_id("half-0"): "nvidia.com/gpu"})
+
+    with pytest.raises(DeviceGrantedError, match=r"given to a container as nvidia\.com/gpu"):
+        ledger.check_claim(claim("whole"))
+    with pytest.raises(DeviceGrantedError, match=r"given to a container as nvidia\.com/gpu"):
+        ledger.check_grant(grant("half-0"))
+    ledger.check_claim(claim("half-1"))
+    ledger.note_foreign({})
+    ledger.check_grant(grant("whole"))
+
+
 def test_another_mark_tells_that_something_was_written(ledger: Ledger) -> None:
     before = ledger.mark
     assert ledger.mark is before

@@ -70,7 +70,9 @@ def has(*ids: str, resource: str = "nvidia.com/gpu") -> ContainerDevices:
     return ContainerDevices(resource=resource, ids=frozenset(ids), container="c", pod=POD)
 
 
-def foreign(*containers: ContainerDevices, rule: ForeignRule | None = None, own: tuple[str, ...] = ()) -> list[str]:
+def foreign(
+    *containers: ContainerDevices, rule: ForeignRule | None = None, own: tuple[tuple[str, str], ...] = ()
+) -> list[str]:
     found = find_foreign_holdings(b.DRIVER, INVENTORY, node=b.NODE, containers=containers, own=own, rule=rule)
     return [holding.device.device for holding in found]
 
@@ -87,7 +89,11 @@ def test_the_holding_tells_whose_it_is() -> None:
 
 
 def test_what_we_gave_away_ourselves_is_not_foreign() -> None:
-    assert foreign(has("gpu-0"), own=("nvidia.com/gpu",)) == []
+    assert foreign(has("gpu-0"), own=(("nvidia.com/gpu", "gpu-0"),)) == []
+
+
+def test_what_a_plugin_before_us_gave_away_under_the_same_name_is_foreign() -> None:
+    assert foreign(has("GPU-gpu-0"), own=(("nvidia.com/gpu", "gpu-0"),)) == ["gpu-0"]
 
 
 def test_other_ids_and_resources_are_nobodys_business() -> None:
