@@ -49,7 +49,7 @@ def print_summary(kind: str, progress: Progress) -> None:
     for name, count in progress.deviations.most_common():
         print(f"  {count:6} {name}: {HEADINGS.get(name, OF_SELECTORS.get(name))}")
     for name, count in progress.stops.most_common():
-        print(f"  {count:6} upstream stops: {name}")
+        print(f"  {count:6} not compared at once: {name}")
 
 
 if __name__ == "__main__":

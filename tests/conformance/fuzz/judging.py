@@ -37,6 +37,7 @@ HARD_STEPS_MAX: Final = 20_000
 """Steps of our search where upstream has no answer to compare it with."""
 EASY_STEPS_MAX: Final = 50_000
 """Steps of a search that is done once more in another way."""
+UNDECIDED: Final = f"upstream aborts, by default we are undecided after {EASY_STEPS_MAX:,} steps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class Judgement:
         verdict: Upstream's.
         differences: What nothing explains.
         deviations: Names of what explains the other differences.
-        stops: What upstream did instead of answering.
+        stops: Why there is nothing to compare, or what upstream did until there was.
     """
 
     verdict: str
@@ -70,6 +71,7 @@ def _judge_problem(question: Json, answer: Json) -> Judgement:
     problem = parse_problem(question)
     differences: list[str] = []
     deviations: list[str] = []
+    stops: list[str] = []
     verdicts = set()
     for node, result in zip(problem.nodes, answer["results"] or (), strict=True):
         expected = Expectation.parse(result, ordered=is_ordered(problem, answer["impl"]))
@@ -77,13 +79,27 @@ def _judge_problem(question: Json, answer: Json) -> Judgement:
         for mode, deviating in MODES.items():
             if expected.is_open:
                 found, named = _judge_alone(problem, node, deviating), [PANIC if expected.error_kind else UNFINISHED]
+            elif deviating and expected.verdict == "error" and _is_hard(problem, node, deviating):
+                found, named = [], []
+                stops.append(UNDECIDED)
             else:
                 outcome = judge_node(problem, node, expected, like_upstream=not deviating)
                 found = [*outcome.differences, *_compare_patience(problem, node, deviating)]
                 named = [explained.deviation for explained in outcome.deviations]
             differences += [f"{node.name}, {mode}: {text.removeprefix(f'{node.name}: ')}" for text in found]
             deviations += named if deviating else []
-    return Judgement(verdict=", ".join(sorted(verdicts)), differences=tuple(differences), deviations=tuple(deviations))
+    return Judgement(
+        verdict=", ".join(sorted(verdicts)),
+        differences=tuple(differences),
+        deviations=tuple(deviations),
+        stops=tuple(stops),
+    )
+
+
+def _is_hard(problem: RecordedProblem, node: Node, deviating: Modes) -> bool:
+    """Tell whether our search takes long, where upstream aborts."""
+    decision = _search(problem, node, deviating, limits=SearchLimits(budget_steps=EASY_STEPS_MAX))
+    return isinstance(decision, Undecided)
 
 
 def _judge_alone(problem: RecordedProblem, node: Node, deviating: Modes) -> list[str]:

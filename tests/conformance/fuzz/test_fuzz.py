@@ -129,7 +129,7 @@ def test_a_summary_names_every_deviation(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0] == "problems: 3 asked, 0 differ without an explanation"
     assert [line.split()[1].rstrip(":") for line in lines[1:-1]] == names
     assert not any(line.endswith(": None") for line in lines)
-    assert lines[-1] == "       1 upstream stops: timeout, still stops"
+    assert lines[-1] == "       1 not compared at once: timeout, still stops"
 
 
 def test_a_problem_shrinks_to_what_shows_the_difference() -> None:
