@@ -24,7 +24,7 @@ from claimsmith.embedded.kubelet.devices.checkpoint import (
     encode_checkpoint,
 )
 from claimsmith.embedded.kubelet.devices.endpoint import DeviceEndpoint, ListedDevice
-from claimsmith.embedded.kubelet.devices.stock import Amounts, DeviceStock
+from claimsmith.embedded.kubelet.devices.stock import Amounts, DeviceStock, Shelf
 from claimsmith.embedded.kubelet.devices.table import NO_NUMA, DeviceTable, Grant
 from claimsmith.embedded.kubelet.views import ContainerView, PodView
 from claimsmith.errors import CheckpointError, DeviceRefusedError, PluginRefusedError
@@ -47,6 +47,16 @@ class DeviceObserver:
 
     amounts_changed: Callable[[], None] = lambda: None
     health_changed: Callable[[Collection[str]], None] = lambda _uids: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Want:
+    """What a container wants of one resource."""
+
+    pod_uid: str
+    container: str
+    resource: str
+    amount: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,9 +203,14 @@ class PodDevices:
                 self.table.keep_only({*self.active(), self._admitting})
                 self._taken, is_freed = self.table.taken(), True
             try:
-                ids = await self._choose(pod, container, resource, amount, reusable.get(resource, ()), running=running)
+                want = _Want(pod_uid=pod.uid, container=container.name, resource=resource, amount=amount)
+                has_it = self._has(want)
+                if running:
+                    continue
+                shelf = self._find_shelf(want)
+                ids = () if has_it else await self._pick(want, shelf, reusable.get(resource, ()))
                 if ids:
-                    await self._allocate(pod, container, resource, ids)
+                    await self._allocate(want, ids)
                     has_changed = True
             except BaseException:
                 self._taken = self.table.taken()
@@ -203,44 +218,48 @@ class PodDevices:
         if has_changed:
             self._save()
 
-    async def _choose(
-        self,
-        pod: PodView,
-        container: ContainerView,
-        resource: str,
-        amount: int,
-        reusable: Sequence[str],
-        *,
-        running: bool,
-    ) -> tuple[str, ...]:
-        """Return the devices that a container gets; empty when it has them already.
+    def _has(self, want: _Want) -> bool:
+        """Tell whether a container has already what it wants, which is checked when it can be.
 
         Raises:
-            DeviceRefusedError: There are not as many.
+            DeviceRefusedError: It has another number.
         """
-        grant = self.table.find(pod.uid, container.name).get(resource)
-        if grant is not None and len(grant.ids) != amount:
+        grant = self.table.find(want.pod_uid, want.container).get(want.resource)
+        if grant is None:
+            return False
+        if len(grant.ids) != want.amount:
             raise DeviceRefusedError(
-                f'pod "{pod.uid}" container "{container.name}" changed request for resource "{resource}" '
-                f"from {len(grant.ids)} to {amount}"
+                f'pod "{want.pod_uid}" container "{want.container}" changed request for resource "{want.resource}" '
+                f"from {len(grant.ids)} to {want.amount}"
             )
-        if running:
-            return ()
+        return True
+
+    def _find_shelf(self, want: _Want) -> Shelf:
+        """Return the devices of which a container wants some.
+
+        Raises:
+            DeviceRefusedError: None of them is healthy, or not all that the container has already.
+        """
+        resource = want.resource
         shelf = self.stock.find(resource)
         if shelf is None:
             raise DeviceRefusedError(f"cannot allocate unregistered device {resource}")
         if not shelf.healthy:
             raise DeviceRefusedError(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
-        if grant is not None:
-            if not set(grant.ids) <= set(shelf.healthy):
-                raise DeviceRefusedError(
-                    f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}"
-                )
-            return ()
-        return await self._pick(resource, amount, reusable)
+        grant = self.table.find(want.pod_uid, want.container).get(resource)
+        if grant is not None and not set(grant.ids) <= set(shelf.healthy):
+            raise DeviceRefusedError(
+                f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}"
+            )
+        return shelf
 
-    async def _pick(self, resource: str, amount: int, reusable: Sequence[str]) -> tuple[str, ...]:
-        """Take devices, in upstream's order."""
+    async def _pick(self, want: _Want, shelf: Shelf, reusable: Sequence[str]) -> tuple[str, ...]:
+        """Take devices, in upstream's order.
+
+        Raises:
+            DeviceRefusedError: There are not as many.
+        """
+        resource, amount = want.resource, want.amount
         taken = self._taken.setdefault(resource, set())
         picked: dict[str, None] = {}
 
@@ -254,7 +273,6 @@ class PodDevices:
 
         if pick(reusable):
             return tuple(picked)
-        shelf = self.stock.resources()[resource]
         available = [device for device in shelf.healthy if device not in taken]
         if len(available) < amount - len(picked):
             raise DeviceRefusedError(
@@ -273,10 +291,10 @@ class PodDevices:
             )
         return tuple(picked)
 
-    async def _allocate(self, pod: PodView, container: ContainerView, resource: str, ids: Sequence[str]) -> None:
-        shelf = self.stock.find(resource)
+    async def _allocate(self, want: _Want, ids: Sequence[str]) -> None:
+        shelf = self.stock.find(want.resource)
         if shelf is None:
-            raise DeviceRefusedError(f"unknown Device Plugin {resource}")
+            raise DeviceRefusedError(f"unknown Device Plugin {want.resource}")
         try:
             response = await shelf.endpoint.allocate(ids)
         except PluginRefusedError as error:
@@ -286,7 +304,7 @@ class PodDevices:
             listed = shelf.listed.get(device)
             for node in (listed.numa if listed is not None else ()) or (NO_NUMA,):
                 by_numa.setdefault(node, []).append(device)
-        self.table.put(pod.uid, container.name, resource, Grant(by_numa=by_numa, response=response))
+        self.table.put(want.pod_uid, want.container, want.resource, Grant(by_numa=by_numa, response=response))
 
     def _save(self) -> None:
         """Write the checkpoint; a folder that can't be written is told in the log, as by a real kubelet.
