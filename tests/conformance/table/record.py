@@ -5,7 +5,8 @@
 The module is copied, its runner of table cases calls `recorder/recording.go` after each call of Allocate, and the tests
 that run the table run once for each implementation, and once for the one that the gates select. A line is one case in
 one such run: everything that the allocator was given and what it gave. That it is what upstream expects is checked by
-upstream's tests, which must pass. Written anew is `../data/upstream-table.jsonl.gz`.
+upstream's tests, which must pass. Written anew is `../data/upstream-table.jsonl.gz`; two runs differ in one case, since
+the stable implementation walks pools at random.
 """
 
 from __future__ import annotations
