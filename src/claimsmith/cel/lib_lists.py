@@ -6,11 +6,11 @@ Source: pkg/cel/library/lists.go in k8s.io/apiserver v0.37.2; ext/lists.go and e
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
 from claimsmith.cel.declarations import Function, Overload, function, method, overload
+from claimsmith.cel.go_sort import sort_like_go
 from claimsmith.cel.operators import add, is_equal
 from claimsmith.cel.types import (
     BOOL,
@@ -26,7 +26,7 @@ from claimsmith.cel.types import (
     list_of,
     param,
 )  # fmt: skip
-from claimsmith.cel.values import Duration, Uint, Value, compare, is_list, type_name
+from claimsmith.cel.values import Duration, Uint, Value, compare, is_list, is_ordered, type_name
 from claimsmith.errors import CelFault
 
 MAX_RANGE: Final = 1_000_000
@@ -109,14 +109,16 @@ def sort_by_keys(values: list[Value], keys: list[Value]) -> list[Value]:
         raise CelFault(f"@sortByAssociatedKeys() expected {len(values)} keys, but got {len(keys)}")
     if not values:
         return list(values)
-    if len(keys) > 1 and any(type_name(key) != type_name(keys[0]) for key in keys):
+    if not is_ordered(keys[0]):
+        raise CelFault("list elements must be comparable")
+    if any(type_name(key) != type_name(keys[0]) for key in keys):
         raise CelFault("list elements must have the same type")
+    return [values[place] for place in sort_like_go(len(keys), lambda one, two: _precedes(keys[one], keys[two]))]
 
-    def by_key(one: int, two: int) -> int:
-        return compare(keys[one], keys[two])
 
-    order = sorted(range(len(keys)), key=cmp_to_key(by_key))
-    return [values[index] for index in order]
+def _precedes(one: Value, two: Value) -> bool:
+    """Tell whether a key comes before another of its type; NaN comes before and after nothing."""
+    return one == one and two == two and compare(one, two) < 0
 
 
 def sort_list(values: list[Value]) -> list[Value]:

@@ -329,6 +329,11 @@ _STRICT_TYPES: Final = frozenset({Quantity, ComputedQuantity, Semver, Ip, Cidr, 
 _PLAIN_ORDERED: Final = frozenset({str, bytes, bool, Duration})
 
 
+def is_ordered(value: Value) -> bool:
+    """Tell whether values of this type have an order."""
+    return type(value) in _PLAIN_ORDERED or is_number(value) or type(value) is Timestamp
+
+
 def compare(left: Value, right: Value) -> int:
     """Return -1, 0 or 1: the order of two values.
 

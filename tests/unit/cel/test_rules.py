@@ -15,6 +15,18 @@ EVALUATIONS_UNTIL_COMPILED = 10
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "[3.0, 0.0 / 0.0, 1.0].sort()[0] == 3.0",
+        "[3, 2].sortBy(x, 0.0 / 0.0) == [3, 2]",
+        "[0.0 / 0.0].sort().size() == 1",
+    ],
+)
+def test_nan_stands_where_go_leaves_it(gpu: CelDevice, text: str) -> None:
+    assert compile_expression(text, environment=ALL).evaluate(gpu)
+
+
+@pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("{}[0] + {}[0]", "bytes"),
@@ -45,6 +57,8 @@ def test_unknown_operands_are_of_the_type_that_upstream_declares_first(text: str
         (f"{A}.numa[2] == 1", "index out of bounds"),
         ('optional.of({})[semver("1.10.0")].hasValue()', "invalid qualifier type"),
         ('{}[?semver("1.10.0")].hasValue()', "invalid qualifier type"),
+        ("[null].sort() == []", "list elements must be comparable"),
+        ("[1].sortBy(x, dyn([x])) == [1]", "list elements must be comparable"),
     ],
 )
 def test_an_operation_that_has_no_result_fails(gpu: CelDevice, text: str, message: str) -> None:
