@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -67,6 +66,8 @@ def show_capacity(
     Example: claimsmith node capacity show --node node-a -o json
     """
     name = get_node(node)
+    import asyncio
+
     obj = asyncio.run(_read(open_client(kubeconfig, context), name))
     rows = _list_resources(obj)
     if output is not Format.TABLE:

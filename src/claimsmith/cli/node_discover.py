@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,6 +84,8 @@ def label(  # noqa: PLR0913 - what a command takes are its options
 
     Example: claimsmith node label --apply --kubeconfig admin.conf
     """
+    import asyncio
+
     from claimsmith.daemons.node_discovery import label_sources
     from claimsmith.publish.labels import LabelOptions, plan_labels
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +45,8 @@ def doctor(  # noqa: PLR0913 - what a command takes are its options
 
     Example: claimsmith node doctor --kubeconfig admin.conf
     """
+    import asyncio
+
     from claimsmith.node.doctor import examine, is_sick, is_unreachable
     from claimsmith.node.doctor_local import Machine, collect_local
 

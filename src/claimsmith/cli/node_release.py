@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +32,8 @@ def release(
     Example: claimsmith node release gpu-0 --node node-a
     """
     name = get_node(node)
+    import asyncio
+
     found = asyncio.run(_release(open_client(kubeconfig, context), name, devices))
     for device in found:
         typer.echo(f"node {name}: asked to release {device}")
