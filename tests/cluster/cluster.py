@@ -10,7 +10,7 @@ import random
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ _LOOK_S: Final = 0.05
 _FOLDERS: Final = ("containerd", "cdi", "cni", "podlogs", "kubelet", "kubelet/plugins", "kubelet/plugins_registry")
 _NOTIFYING: Final = frozenset({"etcd", "apiserver", "containerd", "kubelet"})
 """Those that tell systemd when they are ready."""
+_CONTROL_PLANE: Final = ("etcd", "apiserver", "controller-manager")
 _TOLD: Final = ("etcd", "apiserver", "controller-manager", "scheduler", "containerd", "kubelet")
 
 
@@ -53,7 +54,7 @@ class RealCluster:
 
     def __init__(self, folder: Path, *, binaries: Path, gates: GateSet) -> None:
         self.folder, self.gates = folder, gates
-        self._binaries = binaries
+        self.binaries = binaries
         self.daemons = Daemons(folder)
         self.layout = self._read_layout()
 
@@ -197,7 +198,7 @@ class RealCluster:
         Raises:
             ClusterError: Something doesn't start; the message has the ends of the logs.
         """
-        try:
+        with self._told(_TOLD):
             self._write_files()
             self.daemons.open(stays=stays)
             for name in ("etcd", "apiserver", "containerd"):
@@ -210,10 +211,23 @@ class RealCluster:
             self.kubectl("wait", "--for=create", f"node/{NODE}", f"--timeout={_READY_S:.0f}s")
             self.kubectl("wait", "--for=condition=Ready", f"node/{NODE}", f"--timeout={_READY_S:.0f}s")
             self.kubectl("wait", "--for=create", "serviceaccount/default", f"--timeout={_READY_S:.0f}s")
-        except Exception as error:
-            logs = "\n".join(f"--- {name}.log\n{self.daemons.tail(name)}" for name in ("supervisor", *_TOLD))
-            self.stop()
-            raise ClusterError(f"cluster in {self.folder} does not start: {error}\n{logs}") from error
+
+    def start_control_plane(self, *, stays: bool = False) -> None:
+        """Start etcd, the API server and the controllers alone: no node, so that any number of them runs beside others.
+
+        Args:
+            stays: Whether they go on running when this process ends.
+
+        Raises:
+            ClusterError: Something doesn't start; the message has the ends of the logs.
+        """
+        with self._told(_CONTROL_PLANE):
+            self._write_files()
+            self.daemons.open(stays=stays)
+            for name in ("etcd", "apiserver"):
+                self._start(name)
+            self._wait_apiserver()
+            self._start("controller-manager")
 
     def stop(self) -> None:
         """End every process and container, their mounts and cgroups; the folder and its logs stay."""
@@ -227,13 +241,23 @@ class RealCluster:
         found += [f"process {pid}: {command}" for pid, command in words if f"{self.folder}/" in command]
         return found + [f"cgroup {path}" for path in find_cgroups(self.daemons.cgroup)]
 
+    @contextlib.contextmanager
+    def _told(self, daemons: Sequence[str]) -> Iterator[None]:
+        """Say what the logs of some daemons say if the block, which starts them, fails."""
+        try:
+            yield
+        except Exception as error:
+            logs = "\n".join(f"--- {name}.log\n{self.daemons.tail(name)}" for name in ("supervisor", *daemons))
+            self.stop()
+            raise ClusterError(f"cluster in {self.folder} does not start: {error}\n{logs}") from error
+
     def _read_layout(self) -> Layout:
         """Return where things are; a folder that was used before tells its ports."""
         path = self.folder / "ports.json"
         ports = json.loads(path.read_text()) if path.exists() else _choose_ports()
         return Layout(
             folder=self.folder,
-            binaries=self._binaries,
+            binaries=self.binaries,
             gates=self.gates,
             ports=ports,
             cgroup=self.daemons.cgroup,
@@ -267,7 +291,7 @@ class RealCluster:
             raise ClusterError(f"containerd does not take the image: {run.stderr.strip()}")
 
     def _ctr(self, *words: str) -> subprocess.CompletedProcess[str]:
-        argv = [str(self._binaries / "ctr"), "-a", str(self.layout.containerd_socket), *words]
+        argv = [str(self.binaries / "ctr"), "-a", str(self.layout.containerd_socket), *words]
         return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
 
 

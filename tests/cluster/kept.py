@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from tests.cluster.binaries import build_binaries
 from tests.cluster.cluster import RealCluster
@@ -21,11 +21,16 @@ from tests.cluster.packages import install_packages
 from tests.cluster.place import find_obstacle
 from tests.cluster.recipe import GATE_SETS, GateSet
 
-__all__ = ["open_cluster", "stop_kept"]
+__all__ = ["open_cluster", "open_control_plane", "stop_kept"]
 
 _VARIABLE: Final = "CLAIMSMITH_CLUSTER"
 _LOGS: Final = Path(__file__).resolve().parents[2] / "build" / "cluster"
 _LONGEST_FOLDER: Final = 30
+_CONTROL_PLANE: Final = "api"
+
+
+class _Start(Protocol):
+    def __call__(self, cluster: RealCluster, /, *, stays: bool = ...) -> None: ...
 
 
 @contextmanager
@@ -35,23 +40,41 @@ def open_cluster(gates: GateSet) -> Iterator[RealCluster]:
     Raises:
         ClusterError: It can't run here, or it left something behind.
     """
+    with _open(gates, gates, RealCluster.start) as cluster:
+        yield cluster
+
+
+@contextmanager
+def open_control_plane() -> Iterator[RealCluster]:
+    """Give a running API server with etcd and controllers, of default gates and without a node; kept as clusters are.
+
+    Raises:
+        ClusterError: It can't run here, or it left something behind.
+    """
+    with _open("defaults", _CONTROL_PLANE, RealCluster.start_control_plane) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _open(gates: GateSet, place: str, start: _Start) -> Iterator[RealCluster]:
+    """Give a running cluster that is kept in a folder of some name, if it is."""
     if reason := find_obstacle():
         raise ClusterError(f"no real cluster here: {reason}")
     install_packages()
     binaries = build_binaries()
     if kept := os.environ.get(_VARIABLE):
-        with _locked(Path(kept).resolve(), gates) as folder:
-            yield _open_kept(folder, binaries, gates)
+        with _locked(Path(kept).resolve(), place) as folder:
+            yield _open_kept(RealCluster(folder, binaries=binaries, gates=gates), start)
         return
     folder = Path(tempfile.mkdtemp(prefix="cs", dir="/tmp"))
     cluster = RealCluster(folder, binaries=binaries, gates=gates)
     try:
-        cluster.start()
+        start(cluster)
         yield cluster
     finally:
         cluster.stop()
         leaks = cluster.find_leaks()
-        _keep_logs(cluster)
+        _keep_logs(cluster, place)
         shutil.rmtree(folder)
     if leaks:
         raise ClusterError(f"the cluster in {folder} left behind: {'; '.join(leaks)}")
@@ -60,39 +83,39 @@ def open_cluster(gates: GateSet) -> Iterator[RealCluster]:
 def stop_kept(folder: Path) -> None:
     """End the clusters of a folder and remove it."""
     folder = folder.resolve()
-    for gates in GATE_SETS:
-        if (folder / gates / "ports.json").exists():
-            RealCluster(folder / gates, binaries=build_binaries(), gates=gates).stop()
-            shutil.rmtree(folder / gates)
+    for place in (*GATE_SETS, _CONTROL_PLANE):
+        if (folder / place / "ports.json").exists():
+            RealCluster(folder / place, binaries=build_binaries(), gates="defaults").stop()
+            shutil.rmtree(folder / place)
 
 
 @contextmanager
-def _locked(root: Path, gates: GateSet) -> Iterator[Path]:
-    """Give the folder of one set of gates; one run of the tests at a time uses it."""
+def _locked(root: Path, place: str) -> Iterator[Path]:
+    """Give the folder of one cluster; one run of the tests at a time uses it."""
     if len(str(root)) > _LONGEST_FOLDER:
         raise ClusterError(f"{_VARIABLE}={root}: found {len(str(root))} letters, allowed {_LONGEST_FOLDER}")
-    folder = root / gates
+    folder = root / place
     folder.mkdir(parents=True, exist_ok=True)
-    with (root / f"{gates}.lock").open("a") as lock:
+    with (root / f"{place}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
 
 
-def _open_kept(folder: Path, binaries: Path, gates: GateSet) -> RealCluster:
-    """Return the cluster of a folder, started anew if not all of it runs."""
-    cluster = RealCluster(folder, binaries=binaries, gates=gates)
+def _open_kept(cluster: RealCluster, start: _Start) -> RealCluster:
+    """Return a cluster, started anew if not all of it runs."""
     running = cluster.daemons.running() if cluster.daemons.are_there else {}
-    if not running or not all(running.values()):
-        cluster.stop()
-        shutil.rmtree(folder)
-        folder.mkdir()
-        cluster = RealCluster(folder, binaries=binaries, gates=gates)
-        cluster.start(stays=True)
-    return cluster
+    if running and all(running.values()):
+        return cluster
+    cluster.stop()
+    shutil.rmtree(cluster.folder)
+    cluster.folder.mkdir()
+    fresh = RealCluster(cluster.folder, binaries=cluster.binaries, gates=cluster.gates)
+    start(fresh, stays=True)
+    return fresh
 
 
-def _keep_logs(cluster: RealCluster) -> None:
-    target = _LOGS / cluster.gates
+def _keep_logs(cluster: RealCluster, place: str) -> None:
+    target = _LOGS / place
     target.mkdir(parents=True, exist_ok=True)
     for path in cluster.folder.glob("*.log"):
         shutil.copy(path, target)

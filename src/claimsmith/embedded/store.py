@@ -296,7 +296,7 @@ class Store:
             return old
         record = Record(kind, planned, self._version + 1)
         if _is_released(planned):
-            return await self._write(StoreEvent(DELETED, record, old), dry_run=options.dry_run)
+            return await self._remove(old, record, dry_run=options.dry_run)
         return await self._write(StoreEvent(MODIFIED, record, old), dry_run=options.dry_run)
 
     async def delete(self, kind: StoredKind, namespace: str, name: str, deletion: Deletion | None = None) -> Record:
@@ -326,8 +326,9 @@ class Store:
             return old
         record = Record(kind, planned, self._version + 1)
         planned["metadata"]["resourceVersion"] = str(record.version)
-        event_type = DELETED if _is_released(planned) else MODIFIED
-        return await self._write(StoreEvent(event_type, record, old), dry_run=deletion.dry_run)
+        if _is_released(planned):
+            return await self._remove(old, record, dry_run=deletion.dry_run)
+        return await self._write(StoreEvent(MODIFIED, record, old), dry_run=deletion.dry_run)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -338,6 +339,12 @@ class Store:
             if slot in self._pending:
                 return self._pending[slot]
         return self._objects[kind.key].get(key)
+
+    async def _remove(self, old: Record, last: Record, *, dry_run: bool) -> Record:
+        """Remove an object and return its last state; watchers see the state before, as upstream's do."""
+        await self._write(StoreEvent(DELETED, old.at(last.version), old), dry_run=dry_run)
+        last.value["metadata"]["resourceVersion"] = str(last.version)
+        return last
 
     async def _write(self, event: StoreEvent, *, dry_run: bool) -> Record:
         record = event.record

@@ -19,6 +19,7 @@ __all__ = [
     "forbidden",
     "internal_error",
     "invalid",
+    "invalid_options",
     "not_found",
     "unavailable",
 ]
@@ -59,14 +60,26 @@ def invalid(kind: StoredKind, name: str, causes: Sequence[Cause]) -> RequestErro
         name: Name of the object; may be empty.
         causes: Every field at fault; at least one.
     """
-    texts = [f"{field}: {message}" for _, message, field in causes]
+    texts = list(dict.fromkeys(f"{field}: {message}" for _, message, field in causes))
+    name_of_kind = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     details = {
         **_details(kind, name),
         "kind": kind.kind,
         "causes": [{"reason": reason, "message": message, "field": field} for reason, message, field in causes],
     }
-    return RequestError(422, "Invalid", f'{kind.kind} "{name}" is invalid: {joined}', details=details)
+    return RequestError(422, "Invalid", f'{name_of_kind} "{name}" is invalid: {joined}', details=details)
+
+
+def invalid_options(kind: str, causes: Sequence[Cause]) -> RequestError:
+    """Return the 422 for a request whose options are not allowed.
+
+    Args:
+        kind: Kind of the options, such as `ListOptions`.
+        causes: Every option at fault; at least one.
+    """
+    options = StoredKind(group="meta.k8s.io", version="v1", kind=kind, plural="", namespaced=False)
+    return invalid(options, "", causes)
 
 
 def expired(message: str) -> RequestError:

@@ -38,6 +38,11 @@ class Record:
             self._encoded = encode_json(self.value)
         return self._encoded
 
+    def at(self, version: int) -> Record:
+        """Return the same state under another version."""
+        metadata = {**self.value["metadata"], "resourceVersion": str(version)}
+        return Record(self.kind, {**self.value, "metadata": metadata}, version)
+
     def copy(self) -> JsonObject:
         """Return the object as a value that the caller may change."""
         return _decode(self.encoded)
@@ -68,9 +73,7 @@ class StoreEvent:
     def departed(self) -> Record:
         """Return the state that a watcher sees when the change moved the object out of its selection."""
         if self._departed is None:
-            last = self.previous or self.record
-            metadata = {**last.value["metadata"], "resourceVersion": str(self.version)}
-            self._departed = Record(last.kind, {**last.value, "metadata": metadata}, self.version)
+            self._departed = (self.previous or self.record).at(self.version)
         return self._departed
 
     def line(self, as_type: str) -> bytes:

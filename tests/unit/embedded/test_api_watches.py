@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,7 +11,7 @@ from claimsmith.api.kinds import POD
 from claimsmith.embedded.api.accept import AcceptedForm
 from claimsmith.embedded.api.http import Request
 from claimsmith.embedded.api.served import get_kind
-from claimsmith.embedded.api.watching import open_watch
+from claimsmith.embedded.api.watching import next_bookmark, open_watch
 from claimsmith.embedded.store import StoreLimits
 from tests.unit.embedded.asgi import PODS, Api, Reply, open_api, pod
 
@@ -120,7 +119,7 @@ async def test_a_client_that_is_too_slow_is_told_to_list_again() -> None:
     assert (kinds(reply), reply.lines[0]["object"]["code"]) == (["ERROR"], 410)
 
 
-async def test_a_watch_ends_with_its_time_and_a_bookmark(api: Api) -> None:
+async def test_a_watch_ends_with_its_time(api: Api) -> None:
     async def never() -> dict[str, str]:
         await asyncio.Event().wait()
         return {}
@@ -137,7 +136,14 @@ async def test_a_watch_ends_with_its_time_and_a_bookmark(api: Api) -> None:
     await stream.run(request, write)
 
     assert asked_s == 7
-    assert [json.loads(line)["type"] for line in written] == ["BOOKMARK"]
+    assert written == []
+
+
+@pytest.mark.parametrize(
+    ("now", "deadline", "due"), [(0.0, 1800.0, 60.0), (1750.0, 1800.0, 1798.0), (1798.0, 1800.0, 1800.0)]
+)
+def test_bookmarks_come_each_minute_and_last_just_before_the_end(now: float, deadline: float, due: float) -> None:
+    assert next_bookmark(now, deadline) == due
 
 
 async def test_a_watch_ends_with_the_server(api: Api) -> None:

@@ -33,3 +33,10 @@ async def test_quantities_stay_as_they_are_sent(api: Api) -> None:
     assert reply.status == 201
     exactly = reply.json["spec"]["devices"]["requests"][0]["exactly"]
     assert exactly["capacity"] == {"requests": {"memory": "1024Mi"}}
+
+
+async def test_the_description_of_a_column_is_its_title(api: Api) -> None:
+    reply = await api.get(CLAIMS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+
+    columns = reply.json["columnDefinitions"]
+    assert [column["description"] for column in columns] == [column["name"] for column in columns] != []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from claimsmith.embedded.store import Deletion, Store, StoreLimits
-from claimsmith.embedded.store_select import Selection, parse_fields, parse_labels
+from claimsmith.embedded.store_labels import parse_labels
+from claimsmith.embedded.store_select import Selection, parse_fields
 from claimsmith.embedded.store_watch import Watcher
 from claimsmith.errors import RequestError
 from tests.unit.embedded.stored import PODS, make_store, pod

@@ -19,6 +19,7 @@ __all__ = [
     "Scope",
     "Send",
     "Stream",
+    "is_true",
     "json_answer",
     "read_request",
     "status_answer",
@@ -54,8 +55,8 @@ class Request:
     receive: Receive
 
     def flag(self, name: str) -> bool:
-        """Tell whether a query parameter is set to true."""
-        return self.query.get(name, "").lower() in ("true", "1")
+        """Tell whether a query parameter is there, and not false."""
+        return name in self.query and is_true(self.query[name])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,6 +113,14 @@ class Stream:
         await send({"type": "http.response.body", "body": b""})
 
 
+def is_true(text: str) -> bool:
+    """Return what a query parameter that is there means.
+
+    Source: Convert_Slice_string_To_bool, k8s.io/apimachinery v0.37.2 pkg/runtime/conversion.go.
+    """
+    return text != "0" and text.lower() != "false"
+
+
 async def read_request(scope: Scope, receive: Receive) -> Request:
     """Return the request of an ASGI scope, with its whole body.
 
@@ -152,7 +161,9 @@ def status_answer(error: RequestError) -> Answer:
 
 def status_value(error: RequestError) -> dict[str, Any]:
     """Return a refusal as the `Status` object."""
-    value: dict[str, Any] = {**_STATUS_BASE, "status": "Failure", "message": error.message, "reason": error.reason}
+    value: dict[str, Any] = {**_STATUS_BASE, "status": "Failure", "message": error.message}
+    if error.reason:
+        value["reason"] = error.reason
     if error.details:
         value["details"] = error.details
     value["code"] = error.status

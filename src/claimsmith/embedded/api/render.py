@@ -47,7 +47,7 @@ def render_page(
         body = _list_body("PartialObjectMetadataList", f"meta.k8s.io/{form.version}", page, items)
     else:
         kind = served.kind
-        body = _list_body(kind.list_kind, kind.api_version, page, [_encode(served, record) for record in page.records])
+        body = _list_body(kind.list_kind, kind.api_version, page, _items(served, page))
     return encode_answer(body, form)
 
 
@@ -84,6 +84,13 @@ def encode_answer(body: bytes, form: AcceptedForm) -> Answer:
 def _encode(served: ServedKind, record: Record) -> bytes:
     """Return an object as JSON; in the version in which it is kept, that is done once for all clients."""
     return record.encoded if served.is_hub else encode_json(served.from_hub(record.value))
+
+
+def _items(served: ServedKind, page: Page) -> list[bytes]:
+    """Return the objects of a page without kind and version, which the list itself tells."""
+    kind = served.kind
+    head = encode_json({"kind": kind.kind, "apiVersion": kind.api_version})[:-1] + b","
+    return [b"{" + _encode(served, record).removeprefix(head) for record in page.records]
 
 
 def _list_body(kind: str, api_version: str, page: Page, items: list[bytes]) -> bytes:

@@ -1,6 +1,8 @@
 """The tables that `kubectl get` prints, with upstream's columns.
 
 Source: k8s.io/kubernetes v1.37.2 pkg/printers/internalversion/printers.go.
+
+Deviates: table-descriptions.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from claimsmith.embedded.api.accept import AcceptedForm, choose_form
 from claimsmith.embedded.api.decode import FieldCheck, decode_body, read_object
 from claimsmith.embedded.api.deletion import DeleteRequest, delete_object, parse_delete_options
 from claimsmith.embedded.api.http import Answer, Request, Stream, json_answer
-from claimsmith.embedded.api.listing import list_page
+from claimsmith.embedded.api.listing import check_version, list_page, parse_version
 from claimsmith.embedded.api.logs import LogSource
 from claimsmith.embedded.api.objects import ObjectApi, WriteRequest
 from claimsmith.embedded.api.patches import Patch, decode_patch
@@ -62,7 +62,7 @@ class Verbs:
             raise _not_allowed(target)
         match verb, target.subresource:
             case "get", "" | "status":
-                return self._show(target, self._store.get(target.served.stored, target.namespace, target.name), form)
+                return self._get(target, request, form)
             case "list", "":
                 return self._list(target, request, form)
             case "watch", "":
@@ -84,6 +84,10 @@ class Verbs:
         if answer is None:
             raise _not_allowed(target)
         return answer
+
+    def _get(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        check_version(self._store, parse_version(request.query))
+        return self._show(target, self._store.get(target.served.stored, target.namespace, target.name), form)
 
     def _show(self, target: Target, record: Record, form: AcceptedForm) -> Answer:
         return render_record(target.served, record, form, clock=self._store.clock)

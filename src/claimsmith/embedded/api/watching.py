@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from claimsmith.embedded.api.accept import AcceptedForm
-from claimsmith.embedded.api.http import Request, status_value
-from claimsmith.embedded.api.listing import parse_selection, parse_version
+from claimsmith.embedded.api.http import Request, is_true, status_value
+from claimsmith.embedded.api.listing import check_match, parse_number, parse_selection, parse_version
 from claimsmith.embedded.api.render import RowRenderer, make_renderer
 from claimsmith.embedded.api.served import ServedKind
 from claimsmith.embedded.store import Store
-from claimsmith.embedded.store_faults import bad_request, invalid
+from claimsmith.embedded.store_faults import invalid_options
 from claimsmith.embedded.store_records import encode_json, watch_line
 from claimsmith.embedded.store_watch import Watcher
 from claimsmith.errors import RequestError
 
-__all__ = ["WatchStream", "open_watch"]
+__all__ = ["WatchStream", "next_bookmark", "open_watch"]
 
 BOOKMARK_PERIOD_S: Final = 60.0
+LAST_BOOKMARK_S: Final = 2.0
+"""How long before the end of a watch its last bookmark comes."""
 DEFAULT_TIMEOUT_S: Final = 1800.0
 _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 
@@ -69,17 +71,16 @@ class WatchStream:
         if self.initial_end:
             await self._write_batch(write)
             await write(self._bookmark(_INITIAL_END))
-        next_bookmark = loop.time() + BOOKMARK_PERIOD_S
+        due = next_bookmark(loop.time(), deadline)
         while (now := loop.time()) < deadline:
-            if self.bookmarks and now >= next_bookmark:
-                await write(self._bookmark())
-                next_bookmark = now + BOOKMARK_PERIOD_S
-            await self._write_batch(write, min(deadline, next_bookmark) - now)
+            if now >= due:
+                if self.bookmarks:
+                    await write(self._bookmark())
+                due = next_bookmark(now, deadline)
+            await self._write_batch(write, min(deadline, due) - now)
             if self.watcher.closed:
                 await self._write_batch(write)
                 return
-        if self.bookmarks:
-            await write(self._bookmark())
 
     async def _write_batch(self, write: Write, timeout_s: float = 0.0) -> None:
         batch = await self.watcher.next_batch(timeout_s)
@@ -91,7 +92,7 @@ class WatchStream:
             await write(b"".join([watch_line(seen, self.renderer(event.seen(seen))) for seen, event in batch]))
 
     def _bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
-        metadata: dict[str, Any] = {"resourceVersion": str(self.store.version), "creationTimestamp": None}
+        metadata: dict[str, Any] = {"resourceVersion": str(self.store.version)}
         if annotations:
             metadata["annotations"] = dict(annotations)
         kind = self.served.kind
@@ -102,6 +103,21 @@ class WatchStream:
         while (await request.receive())["type"] != "http.disconnect":
             pass
         self.watcher.close()
+
+
+def next_bookmark(now: float, deadline: float) -> float:
+    """Return when a bookmark is due: each minute, and last just before the end; the end itself for none.
+
+    Args:
+        now: The time, in seconds.
+        deadline: When the watch ends, in seconds.
+
+    Source: cacheWatcher.nextBookmarkTime, k8s.io/apiserver v0.37.2 pkg/storage/cacher/cache_watcher.go.
+    """
+    last = deadline - LAST_BOOKMARK_S
+    if last > now:
+        return min(now + BOOKMARK_PERIOD_S, last)
+    return deadline
 
 
 def open_watch(store: Store, served: ServedKind, namespace: str, request: Request, form: AcceptedForm) -> WatchStream:
@@ -119,8 +135,9 @@ def open_watch(store: Store, served: ServedKind, namespace: str, request: Reques
     """
     query = request.query
     selection = parse_selection(served, namespace, query)
-    version = parse_version(query)
-    initial = _parse_initial(served, query)
+    timeout_s = parse_number(query, "timeoutSeconds") or DEFAULT_TIMEOUT_S
+    initial = _parse_initial(query)
+    version = _parse_since(query)
     since = store.version if initial is False and not version else version or None
     watcher = store.watch(served.stored, selection, since=None if initial else since)
     return WatchStream(
@@ -130,29 +147,30 @@ def open_watch(store: Store, served: ServedKind, namespace: str, request: Reques
         renderer=None if served.is_hub and not form.shape else make_renderer(served, form, query, clock=store.clock),
         bookmarks=request.flag("allowWatchBookmarks"),
         initial_end=bool(initial) and request.flag("allowWatchBookmarks"),
-        timeout_s=_parse_timeout(query),
+        timeout_s=timeout_s,
     )
 
 
-def _parse_initial(served: ServedKind, query: Mapping[str, str]) -> bool | None:
+def _parse_initial(query: Mapping[str, str]) -> bool | None:
     """Return whether the watch begins with all objects; None if the request leaves it open."""
-    text, match = query.get("sendInitialEvents", ""), query.get("resourceVersionMatch", "")
-    field = "sendInitialEvents"
-    if not text:
-        if match:
-            message = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            raise invalid(served.stored, "", [("FieldValueForbidden", message, "resourceVersionMatch")])
-        return None
-    if match != "NotOlderThan":
+    match, is_given = query.get("resourceVersionMatch", ""), "sendInitialEvents" in query
+    field, causes = "resourceVersionMatch", []
+    if is_given and match != "NotOlderThan":
         message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise invalid(served.stored, "", [("FieldValueForbidden", message, field)])
-    return text.lower() in ("true", "1")
+        causes.append(("FieldValueForbidden", message, field))
+    if match and not is_given:
+        message = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(("FieldValueForbidden", message, field))
+    if match:
+        causes += check_match(match, ("NotOlderThan",), has_token=bool(query.get("continue")))
+    if causes:
+        raise invalid_options("ListOptions", causes)
+    return is_true(query["sendInitialEvents"]) if is_given else None
 
 
-def _parse_timeout(query: Mapping[str, str]) -> float:
-    text = query.get("timeoutSeconds", "")
-    if not text or text == "0":
-        return DEFAULT_TIMEOUT_S
-    if not text.isdigit() or len(text) > 9:
-        raise bad_request(f"timeoutSeconds: found {text[:80]!r}, allowed a whole number of seconds")
-    return float(text)
+def _parse_since(query: Mapping[str, str]) -> int | None:
+    """Return the version that a watch goes on from; one that can't be read is a fault of the server's, as upstream."""
+    try:
+        return parse_version(query)
+    except RequestError as error:
+        raise RequestError(500, "", error.message.removeprefix("invalid resource version: ")) from error
