@@ -252,8 +252,9 @@ def _lose(pool: _Pool) -> None:
 
 def _repeat_device(pool: _Pool) -> None:
     holders = [made["spec"]["devices"] for made in pool.slices if made["spec"].get("devices")]
-    copied = deepcopy(pool.chance.pick(pool.chance.pick(holders)))
-    pool.chance.pick(holders).append(copied)
+    if holders:
+        copied = deepcopy(pool.chance.pick(pool.chance.pick(holders)))
+        pool.chance.pick(holders).append(copied)
 
 
 def _repeat_set(pool: _Pool) -> None:

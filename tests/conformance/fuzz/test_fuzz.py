@@ -17,9 +17,10 @@ from tests.conformance.fuzz.expressions import draw_question
 from tests.conformance.fuzz.judging import OF_SELECTORS, Judgement, judge_answer
 from tests.conformance.fuzz.manifest import write_manifest
 from tests.conformance.fuzz.mutations import split_words
-from tests.conformance.fuzz.problems import draw_near_border
+from tests.conformance.fuzz.problems import draw_near_border, draw_problem
 from tests.conformance.fuzz.session import Progress, Session
 from tests.conformance.fuzz.shrink import shrink_expression, shrink_problem
+from tests.conformance.fuzz.words import Chance
 
 Json = dict[str, Any]
 
@@ -70,6 +71,12 @@ def test_a_seed_always_gives_the_same_questions(number: int) -> None:
 
     assert draw_near_border(name, Contrary().ask) == draw_near_border(name, Contrary().ask)
     assert draw_question(name) == draw_question(name)
+
+
+def test_a_pool_whose_only_devices_are_lost_repeats_none_of_them() -> None:
+    problem, _ = draw_problem(Chance("problems-1-16053"), "lost")
+
+    assert parse_problem(problem).slices
 
 
 def test_every_problem_is_understood() -> None:
