@@ -12,6 +12,9 @@ import pytest
 
 from claimsmith.api.kinds import NODE as NODES
 from claimsmith.kube.client import KubeObject
+from claimsmith.kubelet.services import DEVICE_PLUGIN_TYPE
+from claimsmith.node.registration import Registration
+from claimsmith.node.sockets import SocketServer
 from tests.scenarios.embedded_node import NODE, EmbeddedNode, embedded_node, uid_of
 from tests.scenarios.small_plugin import RESOURCE, SmallPlugin
 
@@ -260,3 +263,29 @@ async def test_a_plugin_can_not_register_twice_at_once(node: EmbeddedNode) -> No
     async with serving(node) as plugin:
         with pytest.raises(grpc.aio.AioRpcError, match="device plugin already connected"):
             await plugin.register()
+
+
+@pytest.mark.parametrize(
+    ("versions", "told"),
+    [
+        (["v1beta1"], (True, "")),
+        (["v9"], (False, "manager version, v1beta1, is not among plugin supported versions [v9]")),
+    ],
+)
+async def test_a_plugin_may_also_register_as_drivers_do(
+    node: EmbeddedNode, versions: list[str], told: tuple[bool, str]
+) -> None:
+    async with node.running(), SmallPlugin(node.paths.device_plugins, HEALTHY) as plugin:
+        endpoint = node.paths.device_plugins / plugin.endpoint
+        registration = Registration(DEVICE_PLUGIN_TYPE, RESOURCE, endpoint=endpoint, services=versions)
+        server = SocketServer(node.paths.plugins_registry / "gpu-reg.sock", registration.handlers())
+        await server.start()
+        await node.kubelet.check_plugins()
+        if told[0]:
+            await amounts_become(node, "3", "3")
+        await server.stop()
+        await node.kubelet.check_plugins()
+        if told[0]:
+            await amounts_become(node, "3", "0")
+
+    assert (registration.registered, registration.error.removeprefix("RegisterPlugin error -- ")) == told
