@@ -215,8 +215,9 @@ _BY_FUNCTION: Final[dict[str, _Known]] = {
 
 
 def _list_call(factor: float, size: int) -> int:
-    """Return the cost of a call that makes a list."""
-    return int(size * (1.0 if factor < 0 else factor)) + 1 + LIST_COST
+    """Return the cost of a call that makes a list; beyond 64 bits Go's conversion on amd64 gives 2**63."""
+    amount = int(size * (1.0 if factor < 0 else factor))
+    return (amount if amount < 2**64 else 2**63) + 1 + LIST_COST
 
 
 def _output_size(_args: list[Value], result: Value) -> int:

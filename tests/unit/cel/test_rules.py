@@ -26,6 +26,12 @@ def test_nan_stands_where_go_leaves_it(gpu: CelDevice, text: str) -> None:
     assert compile_expression(text, environment=ALL).evaluate(gpu)
 
 
+def test_the_cost_of_a_depth_beyond_64_bits_is_what_upstream_makes_of_it(gpu: CelDevice) -> None:
+    program = compile_expression("[1, 2].flatten(9223372036854775807) == []", environment=ALL)
+
+    assert program.measure(gpu).cost == 2**63 + 11
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
