@@ -144,6 +144,12 @@ def test_a_pool_that_contradicts_itself_gives_no_devices(third: ResourceSlice) -
     assert find_broken(problem(COUNTERS, PLAIN, third, claim("c")), granted("a")) == ["device"]
 
 
+def test_slices_beyond_the_number_that_a_pool_tells_are_not_looked_at() -> None:
+    surplus = slice_(device("b", counters=[consumes("nil", {"u": 1})]), name="s2", node="node-b", pool="node-a")
+
+    assert find_broken(problem(slice_(A), surplus, claim("c")), granted("a")) == []
+
+
 def test_counters_make_a_pool_invalid_only_with_their_gate() -> None:
     asked = problem(slice_(A, device("b", counters=[consumes("nil", {"u": 1})])), claim("c"))
 

@@ -74,19 +74,17 @@ def _see_pool(
     near = [item for item in near if item.generation == generation]
     current = [item for item in known if item.generation == generation]
     expected = near[0].slice_count
+    looked_at = near
     if len(near) != expected:
         if any(item.generation > generation for item in known):
             return None
         if len(current) != expected:
             return SeenPool(id=id, state="incomplete", devices={}, everywhere={}, counters={})
-    return _build_pool(id, near, current, partitions=partitions)
-
-
-def _build_pool(id: PoolId, near: list[ResourceSlice], current: list[ResourceSlice], *, partitions: bool) -> SeenPool:
+        looked_at = current
     counters: dict[CounterId, Quantity] = {}
-    for shared in (shared for item in current for shared in item.shared_counters):
+    for shared in (shared for item in looked_at for shared in item.shared_counters):
         counters.update({CounterId(shared.name, name): value for name, value in shared.counters.items()})
-    valid = not partitions or _has_sound_counters(current, counters)
+    valid = not partitions or _has_sound_counters(looked_at, counters)
     devices: dict[str, tuple[ResourceSlice, Device]] = {}
     for home, device in ((item, device) for item in near for device in item.devices):
         valid = valid and device.name not in devices
