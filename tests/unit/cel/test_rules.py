@@ -26,6 +26,15 @@ def test_nan_stands_where_go_leaves_it(gpu: CelDevice, text: str) -> None:
     assert compile_expression(text, environment=ALL).evaluate(gpu)
 
 
+def test_null_that_hides_a_type_does_not_deceive_compiled_selectors(gpu: CelDevice) -> None:
+    text = "false || (!device.allowMultipleAllocations ? null : [0].first()).value()"
+    program = compile_expression(text, environment=ALL, purpose="derived-attribute")
+
+    for _ in range(EVALUATIONS_UNTIL_COMPILED):
+        with pytest.raises(CelRuntimeError, match="no such overload"):
+            program.evaluate_attribute(gpu)
+
+
 def test_the_cost_of_a_depth_beyond_64_bits_is_what_upstream_makes_of_it(gpu: CelDevice) -> None:
     program = compile_expression("[1, 2].flatten(9223372036854775807) == []", environment=ALL)
 
