@@ -43,7 +43,7 @@ async def publishing(client: KubeClient, *, refresh_s: float = 300.0) -> AsyncIt
     publisher = ReportPublisher(client, node=NODE_NAME, pace=pace)
     task = asyncio.create_task(publisher.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             yield publisher
     finally:
         task.cancel()
