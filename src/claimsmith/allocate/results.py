@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from claimsmith.allocate.attempt import Taken
+from claimsmith.allocate.eligibility import is_stable
 from claimsmith.allocate.node_selector import NAME_FIELD
 from claimsmith.allocate.plan import ClaimPlan, RequestPlan
 from claimsmith.model.claim import AllocationConfig, AllocationResult, DeviceResult
+from claimsmith.model.device import Device
 from claimsmith.model.features import Features
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 __all__ = ["build_result", "find_unusable_selector"]
 
 
-def find_unusable_selector(taken: Iterable[Taken]) -> str | None:
+def find_unusable_selector(taken: Iterable[Taken], features: Features) -> str | None:
     """Return why no node selector of an allocation can stand for the devices; None when one can.
 
     An allocation has one term, so that a slice with several can't be part of it; validation lets none pass.
@@ -25,7 +27,7 @@ def find_unusable_selector(taken: Iterable[Taken]) -> str | None:
     for item in taken:
         record = item.candidate.record
         target = record.device if record.slice.per_device_node_selection else record.slice
-        if target.node_name is not None or record.device.binds_to_node:
+        if target.node_name is not None or _binds_to_node(record.device, features):
             return None
         if target.node_selector is not None and len(target.node_selector.terms) > 1:
             return f"slice {record.slice.name}: node selector with {len(target.node_selector.terms)} terms, allowed one"
@@ -52,7 +54,7 @@ def build_result(
     return AllocationResult(
         results=tuple(_build_device(item, features, share_ids) for item in taken),
         config=_build_config(claim, plans),
-        node_selector=_build_node_selector(taken, node_name),
+        node_selector=_build_node_selector(taken, node_name, features),
     )
 
 
@@ -105,14 +107,19 @@ def _clear_requests(config: AllocationConfig, plans: list[RequestPlan]) -> Alloc
     return config
 
 
-def _build_node_selector(taken: Iterable[Taken], node_name: str) -> NodeSelector | None:
+def _binds_to_node(device: Device, features: Features) -> bool:
+    """Whether the device ties its claim to the node; upstream's stable implementation knows of no such devices."""
+    return device.binds_to_node and not is_stable(features)
+
+
+def _build_node_selector(taken: Iterable[Taken], node_name: str, features: Features) -> NodeSelector | None:
     """The nodes on which all devices can be used; None for all nodes."""
     expressions: list[NodeSelectorRequirement] = []
     fields: list[NodeSelectorRequirement] = []
     for item in taken:
         record = item.candidate.record
         target = record.device if record.slice.per_device_node_selection else record.slice
-        if target.node_name is not None or record.device.binds_to_node:
+        if target.node_name is not None or _binds_to_node(record.device, features):
             return _select_node(node_name)
         terms = target.node_selector.terms if target.node_selector is not None else ()
         for term in terms:

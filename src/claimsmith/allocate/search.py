@@ -246,7 +246,7 @@ class NodeSearch:
 
     def _build(self, engine: Engine, share_ids: Callable[[], str]) -> Decision:
         features, name, taken = self.cluster.features, self.node.name, engine.attempt.results
-        unusable = next((text for items in taken if (text := find_unusable_selector(items))), None)
+        unusable = next((text for items in taken if (text := find_unusable_selector(items, features))), None)
         if unusable is not None:
             return Refused(kind="node-selector", text=unusable, node=name, steps=engine.steps)
         results = tuple(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.api.kinds import RESOURCE_CLAIM
 from claimsmith.api.resource_v1_claims import encode_claim
@@ -178,3 +180,19 @@ def test_the_api_server_would_store_every_part_of_a_result() -> None:
     stored = replace(wanted, allocation=decision.results[0])
     assert len(decision.results[0].config) == 3
     assert validate_status_update(RESOURCE_CLAIM, encode_claim(wanted), encode_claim(stored)) == ()
+
+
+@pytest.mark.parametrize("like_upstream", [False, True])
+def test_a_device_that_binds_to_its_node_does_so_unless_all_newer_gates_are_off(like_upstream: bool) -> None:
+    net = slice_(device("a", binds_to_node=True), node=None, all_nodes=True, pool="net")
+    decisions = [
+        solve(problem(net, claim("c"), features=features), like_upstream=like_upstream)
+        for features in (Features(), Features.none())
+    ]
+
+    assert [
+        decision.results[0].node_selector is None for decision in decisions if isinstance(decision, Allocation)
+    ] == [
+        False,
+        True,
+    ]

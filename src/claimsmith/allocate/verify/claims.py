@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from claimsmith.allocate.verify.amounts import exact, find_consumption
-from claimsmith.allocate.verify.case import VerifyCase, Violation
+from claimsmith.allocate.verify.case import VerifyCase, Violation, is_stable
 from claimsmith.allocate.verify.pools import SeenPool
 from claimsmith.allocate.verify.selecting import AttributeSet, find_attribute, why_unselectable
 from claimsmith.model.claim import (
@@ -162,7 +162,7 @@ def _expect_node_selector(
 ) -> NodeSelector | None:
     places = [place for result in results if (place := _find_device(pools, result)) is not None]
     names = [d.node_name if s.per_device_node_selection else s.node_name for s, d in places]
-    if any(names) or any(device.binds_to_node for _, device in places):
+    if any(names) or (not is_stable(case.features) and any(device.binds_to_node for _, device in places)):
         name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(case.node.name,))
         return NodeSelector(terms=(NodeSelectorTerm(match_fields=(name,)),))
     selectors = [d.node_selector if s.per_device_node_selection else s.node_selector for s, d in places]
