@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from claimsmith.cel.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, walk
+from claimsmith.cel.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 from claimsmith.cel.checker import CheckedExpression
 from claimsmith.cel.codegen_calls import COMPARISONS, FAST_CALLS, SWAPPED, FastCall
 from claimsmith.cel.codegen_support import HELPERS, make_matcher
+from claimsmith.cel.trust import hides_types
 from claimsmith.cel.types import DEVICE, CelType
 from claimsmith.cel.values import (
     TypeValue,
@@ -41,7 +42,7 @@ class _Unsupported(Exception):  # noqa: N818 - a signal inside this module
 
 def compile_function(checked: CheckedExpression) -> Compiled | None:
     """Return a function for a checked expression; None when only the interpreter can run it."""
-    if _hides_types(checked.tree):
+    if hides_types(checked.tree):
         return None
     emitter = _Emitter(checked=checked)
     try:
@@ -53,20 +54,6 @@ def compile_function(checked: CheckedExpression) -> Compiled | None:
     exec(code, namespace)
     compiled: Compiled = namespace["make"](*emitter.constants)
     return compiled
-
-
-def _hides_types(tree: Expr) -> bool:
-    """Tell whether null stands where it passes for a value of another type, so that a node may be of another than told.
-
-    Beside == and != it does not.
-    """
-    compared = {
-        arg.id
-        for node in walk(tree)
-        if isinstance(node, Call) and node.function in ("_==_", "_!=_")
-        for arg in node.args
-    }
-    return any(isinstance(node, Literal) and node.value is None and node.id not in compared for node in walk(tree))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -26,8 +26,9 @@ def test_nan_stands_where_go_leaves_it(gpu: CelDevice, text: str) -> None:
     assert compile_expression(text, environment=ALL).evaluate(gpu)
 
 
-def test_null_that_hides_a_type_does_not_deceive_compiled_selectors(gpu: CelDevice) -> None:
-    text = "false || (!device.allowMultipleAllocations ? null : [0].first()).value()"
+@pytest.mark.parametrize("hidden", ["null", "{}[0].flags"])
+def test_what_hides_a_type_does_not_deceive_compiled_selectors(gpu: CelDevice, hidden: str) -> None:
+    text = f"false || (!device.allowMultipleAllocations ? {hidden} : [0].first()).value()"
     program = compile_expression(text, environment=ALL, purpose="derived-attribute")
 
     for _ in range(EVALUATIONS_UNTIL_COMPILED):
