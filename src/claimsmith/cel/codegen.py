@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from claimsmith.cel.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
+from claimsmith.cel.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, walk
 from claimsmith.cel.checker import CheckedExpression
 from claimsmith.cel.codegen_calls import COMPARISONS, FAST_CALLS, SWAPPED, FastCall
 from claimsmith.cel.codegen_support import HELPERS, make_matcher
@@ -417,6 +417,8 @@ class _Emitter:
             kinds = {type(value) for value in values}
             if len(values) == len(container.elements) and kinds in ({str}, {int}):
                 return self.emit_membership(element, values, next(iter(kinds)))
+            if not any(isinstance(node, (Ident, Select)) for node in walk(container)):
+                raise _Unsupported  # upstream looks constants up, which is not to compare them
         contains = "IN_LIST" if isinstance(container, ListExpr) else "IN"
         return f"{contains}({self.emit(element)}, {self.emit(container)})"
 

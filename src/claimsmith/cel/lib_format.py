@@ -127,7 +127,7 @@ def _format_inner(value: Value) -> str:
     if isinstance(value, str):
         return _quote(value)
     if isinstance(value, bytes):
-        return "b" + _quote(value.decode(errors="replace"))
+        return "b" + _quote(to_text(value))
     if isinstance(value, float):
         plain = math.isfinite(value)
         return f"{value:.{_DEFAULT_PRECISION}f}" if plain else f'"{double_to_text(value)}"'

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from claimsmith.cel.ast import Call, Expr, ListExpr, Literal, MapExpr, children, walk
+from claimsmith.cel.ast import Call, Expr, Ident, ListExpr, Literal, MapExpr, children, walk
 from claimsmith.cel.checker import CheckedExpression
 from claimsmith.cel.lib_format import parse_clauses
 from claimsmith.cel.lib_regex import compile_pattern
@@ -45,6 +45,8 @@ def validate(checked: CheckedExpression) -> None:
             _check_constant(checked, node)
             if node.function == "format" and node.target is not None:
                 _check_format(checked, node)
+        elif isinstance(node, Ident):
+            _check_variable(checked, node)
         elif isinstance(node, ListExpr) and node.id not in exempt:
             _check_list(checked, node)
         elif isinstance(node, MapExpr) and node.id not in exempt:
@@ -53,6 +55,12 @@ def validate(checked: CheckedExpression) -> None:
 
 def _fail(checked: CheckedExpression, expr: Expr, message: str, hint: str = "") -> NoReturn:
     raise CelCompileError(message, text=checked.text, offset=expr.offset, hint=hint)
+
+
+def _check_variable(checked: CheckedExpression, node: Ident) -> None:
+    """Refuse a variable that holds a type: upstream takes it for a type's name. Source: planCheckedIdent in cel-go."""
+    if checked.types[node.id].kind == "type" and node.id not in checked.type_idents:
+        _fail(checked, node, f"reference to undefined type: {node.name}", "compare the type where it is computed")
 
 
 def _find_exempt(tree: Expr) -> set[int]:

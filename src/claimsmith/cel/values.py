@@ -315,9 +315,9 @@ def compare_numbers(left: float, right: float) -> int:
     """Return -1, 0 or 1 for two numbers, none of them NaN. Source: common/types/compare.go."""
     if isinstance(left, float) and not isinstance(right, float):
         low, high = (0, UINT64_MAX) if isinstance(right, Uint) else (INT64_MIN, INT64_MAX)
-        if left < low:
+        if left < float(low):
             return -1
-        if left > high:
+        if left > float(high):
             return 1
         right = float(right)
     elif isinstance(right, float) and not isinstance(left, float):

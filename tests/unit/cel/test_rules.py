@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from claimsmith.cel import CelDevice, CelEnvironment, compile_expression
-from claimsmith.errors import CelCostError, CelRuntimeError
+from claimsmith.errors import CelCompileError, CelCostError, CelRuntimeError
 from claimsmith.model.features import Features
 
 ALL = CelEnvironment.for_stored_expressions(Features.all())
@@ -34,6 +34,30 @@ def test_what_hides_a_type_does_not_deceive_compiled_selectors(gpu: CelDevice, h
     for _ in range(EVALUATIONS_UNTIL_COMPILED):
         with pytest.raises(CelRuntimeError, match="no such overload"):
             program.evaluate_attribute(gpu)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "double(9223372036854775807) <= 9223372036854775807",
+        "9223372036854775807 >= double(9223372036854775807)",
+        "!(18446744073709551616.0 > 18446744073709551615u)",
+        "dyn(18446744073709551616.0) == dyn(18446744073709551615u)",
+        "!(18446744073709551615u in [dyn(18446744073709551616.0)])",
+    ],
+)
+def test_a_double_at_the_border_of_integers_is_compared_as_a_double(gpu: CelDevice, text: str) -> None:
+    program = compile_expression(text, environment=ALL)
+
+    assert all(program.evaluate(gpu) for _ in range(EVALUATIONS_UNTIL_COMPILED))
+
+
+@pytest.mark.parametrize(
+    "text", ["cel.bind(t, int, 1) == 1", "[int].all(t, t == int)", "optional.of(int).optMap(t, 1).hasValue()"]
+)
+def test_a_variable_that_holds_a_type_is_refused_as_upstream_refuses_it(text: str) -> None:
+    with pytest.raises(CelCompileError, match="reference to undefined type: t"):
+        compile_expression(text, environment=ALL)
 
 
 def test_the_cost_of_a_depth_beyond_64_bits_is_what_upstream_makes_of_it(gpu: CelDevice) -> None:
@@ -74,6 +98,8 @@ def test_unknown_operands_are_of_the_type_that_upstream_declares_first(text: str
         ('optional.of({})[semver("1.10.0")].hasValue()', "invalid qualifier type"),
         ('{}[?semver("1.10.0")].hasValue()', "invalid qualifier type"),
         ("[null].sort() == []", "list elements must be comparable"),
+        ('"%s".format([[b"\\xff"]]) == ""', "invalid UTF-8"),
+        ('"%s".format([{"a": b"\\xff"}]) == ""', "invalid UTF-8"),
         ("[1].sortBy(x, dyn([x])) == [1]", "list elements must be comparable"),
     ],
 )
