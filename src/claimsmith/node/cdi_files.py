@@ -11,7 +11,7 @@ import msgspec
 from claimsmith.errors import ConfigError
 from claimsmith.model.prepared import ClaimKey
 from claimsmith.node.cdi import cdi_kind, find_described_claim, find_mounted_files
-from claimsmith.node.durable import remove_durable, write_durable
+from claimsmith.node.durable import remove_durable, write_whole
 from claimsmith.node.entry import PreparedClaim, parse_uid
 from claimsmith.telemetry import get_logger, log_event
 
@@ -43,11 +43,13 @@ class CdiFiles:
     def write(self, claim: ClaimKey, document: Mapping[str, object]) -> None:
         """Write the file of a claim, whole or not at all; runtimes may read it.
 
+        It need not outlive a loss of power: in the next boot the claim is prepared again.
+
         Raises:
             ConfigError: The folder can't be written.
         """
         data = msgspec.json.format(msgspec.json.encode(document), indent=1)
-        write_durable(self.path_of(claim), data)
+        write_whole(self.path_of(claim), data)
 
     def remove(self, claim: ClaimKey) -> None:
         """Remove the file of a claim; none is no error.

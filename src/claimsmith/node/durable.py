@@ -1,4 +1,4 @@
-"""Files that a loss of power leaves either old or new, never half, and a lock between the processes of one driver."""
+"""Files that a kill or a loss of power leaves old or new, never half, and a lock between the processes of one driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from claimsmith.errors import ConfigError
 
-__all__ = ["locked", "move_aside", "remove_durable", "write_durable"]
+__all__ = ["locked", "move_aside", "remove_durable", "write_durable", "write_whole"]
 
 
 def write_durable(path: Path, data: bytes) -> None:
@@ -19,18 +19,19 @@ def write_durable(path: Path, data: bytes) -> None:
     Raises:
         ConfigError: The folder is missing, full or read-only.
     """
-    hidden = _hidden(path)
-    try:
-        with open(hidden, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(hidden, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        with suppress(OSError):
-            hidden.unlink()
-        raise _unwritable(path, error) from error
+    _write(path, data, is_flushed=True)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file as `write_durable` does, without waiting for the disk.
+
+    Whoever reads it sees it old or new, also after a kill. After a loss of power it may be gone or empty: for files
+    that are of no use then.
+
+    Raises:
+        ConfigError: The folder is missing, full or read-only.
+    """
+    _write(path, data, is_flushed=False)
 
 
 def remove_durable(path: Path) -> bool:
@@ -83,6 +84,23 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _write(path: Path, data: bytes, *, is_flushed: bool) -> None:
+    hidden = _hidden(path)
+    try:
+        with open(hidden, "wb") as file:
+            file.write(data)
+            file.flush()
+            if is_flushed:
+                os.fsync(file.fileno())
+        os.replace(hidden, path)
+        if is_flushed:
+            _sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            hidden.unlink()
+        raise _unwritable(path, error) from error
 
 
 def _hidden(path: Path) -> Path:
