@@ -16,7 +16,7 @@ from claimsmith.cel.ast import Call, Comprehension, Expr, Ident, ListExpr, Liter
 from claimsmith.cel.checker import CheckedExpression
 from claimsmith.cel.codegen_calls import COMPARISONS, FAST_CALLS, SWAPPED, FastCall
 from claimsmith.cel.codegen_support import HELPERS, make_matcher
-from claimsmith.cel.trust import hides_types
+from claimsmith.cel.trust import hides_types, is_bool_for_sure
 from claimsmith.cel.types import DEVICE, CelType
 from claimsmith.cel.values import (
     TypeValue,
@@ -152,7 +152,7 @@ class _Emitter:
     def emit_bool(self, expr: Expr) -> str:
         """Return code for a value that is True or False, or fails."""
         code = self.emit(expr)
-        if self.type_of(expr).kind == "bool":
+        if is_bool_for_sure(expr, self.checked.environment):
             return code
         name = self.named(code)
         self.line(f"if {name} is not True and {name} is not False: raise FAIL")
@@ -355,7 +355,7 @@ class _Emitter:
         deciding = expr.function == "_||_"
         left, right = expr.args
         result = self.temporary()
-        fails = self.can_fail(left) or self.type_of(left).kind != "bool"
+        fails = self.can_fail(left) or not is_bool_for_sure(left, self.checked.environment)
         if not fails:
             self.line(f"{result} = {self.emit_bool(left)}")
         else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from claimsmith.cel.ast import Call, Expr, ListExpr, Literal, MapExpr, walk
+from claimsmith.cel.ast import Call, Comprehension, Expr, ListExpr, Literal, MapExpr, Select, walk
+from claimsmith.cel.environment import CelEnvironment
 
-__all__ = ["hides_types"]
+__all__ = ["hides_types", "is_bool_for_sure"]
 
+_QUANTIFIERS: Final = frozenset({"all", "exists", "exists_one"})
 _TAKES_ANY: Final = frozenset({"_==_", "_!=_", "@in", "or", "orValue"})
 """Functions that compare their arguments, or give one of the same type as the value that it stands in for."""
 
@@ -21,6 +23,20 @@ def hides_types(tree: Expr) -> bool:
         arg.id for node in walk(tree) if isinstance(node, Call) and node.function in _TAKES_ANY for arg in node.args
     }
     return any(node.id not in harmless and _is_of_any_type(node) for node in walk(tree))
+
+
+def is_bool_for_sure(expr: Expr, environment: CelEnvironment) -> bool:
+    """Tell whether a node gives a bool or fails, whatever types its parts turn out to have."""
+    if isinstance(expr, Literal):
+        return isinstance(expr.value, bool)
+    if isinstance(expr, Select):
+        return expr.test_only
+    if isinstance(expr, Comprehension):
+        return expr.macro in _QUANTIFIERS
+    if not isinstance(expr, Call):
+        return False
+    function = environment.functions().get(expr.function)
+    return function is not None and all(overload.result.kind == "bool" for overload in function.overloads)
 
 
 def _is_of_any_type(node: Expr) -> bool:

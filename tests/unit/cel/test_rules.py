@@ -26,7 +26,15 @@ def test_nan_stands_where_go_leaves_it(gpu: CelDevice, text: str) -> None:
     assert compile_expression(text, environment=ALL).evaluate(gpu)
 
 
-@pytest.mark.parametrize("hidden", ["null", "{}[0].flags"])
+def test_a_list_joined_with_an_attribute_holds_what_the_attribute_holds(gpu: CelDevice) -> None:
+    program = compile_expression(f"([true] + {A}.numa).exists_one(x, x)", environment=ALL)
+
+    for _ in range(EVALUATIONS_UNTIL_COMPILED):
+        with pytest.raises(CelRuntimeError, match="no such overload"):
+            program.evaluate(gpu)
+
+
+@pytest.mark.parametrize("hidden", ["null", "{}[0].flags", f"{A}.missing"])
 def test_what_hides_a_type_does_not_deceive_compiled_selectors(gpu: CelDevice, hidden: str) -> None:
     text = f"false || (!device.allowMultipleAllocations ? {hidden} : [0].first()).value()"
     program = compile_expression(text, environment=ALL, purpose="derived-attribute")
