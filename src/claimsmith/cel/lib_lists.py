@@ -5,8 +5,7 @@ Source: pkg/cel/library/lists.go in k8s.io/apiserver v0.37.2; ext/lists.go and e
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from claimsmith.cel.declarations import Function, Overload, function, method, overload
@@ -35,7 +34,25 @@ MAX_RANGE: Final = 1_000_000
 
 def is_sorted(values: list[Value]) -> bool:
     """`values.isSorted()`."""
-    return all(compare(one, two) <= 0 for one, two in pairwise(values))
+    return not any(
+        _compares(values[place - 1], value, 1) for place, value in enumerate(_demand_ordered(values)) if place
+    )
+
+
+def _demand_ordered(values: list[Value]) -> Iterator[Value]:
+    """Yield the values as long as they are of types that have an order."""
+    for value in values:
+        if not is_ordered(value):
+            raise CelFault("no such overload")
+        yield value
+
+
+def _compares(one: Value, two: Value, sign: int) -> bool:
+    """Tell whether two values compare so; those of different types, and NaN, don't compare at all."""
+    try:
+        return compare(one, two) == sign
+    except CelFault:
+        return False
 
 
 def _summing(zero: Value) -> Callable[[list[Value]], Value]:
@@ -53,8 +70,8 @@ def _extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
         if not values:
             raise CelFault(f"{name} called on empty list")
         best = values[0]
-        for value in values[1:]:
-            if compare(value, best) == sign:
+        for value in _demand_ordered(values):
+            if _compares(value, best, sign):
                 best = value
         return best
 

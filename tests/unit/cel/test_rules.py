@@ -20,9 +20,13 @@ EVALUATIONS_UNTIL_COMPILED = 10
         "[3.0, 0.0 / 0.0, 1.0].sort()[0] == 3.0",
         "[3, 2].sortBy(x, 0.0 / 0.0) == [3, 2]",
         "[0.0 / 0.0].sort().size() == 1",
+        "[2.0, 0.0 / 0.0, 1.0].isSorted()",
+        "[1.0, 0.0 / 0.0].max() == 1.0",
+        '[dyn(1), dyn("a"), dyn(0)].isSorted()',
+        '[dyn("a"), dyn(1)].min() == "a"',
     ],
 )
-def test_nan_stands_where_go_leaves_it(gpu: CelDevice, text: str) -> None:
+def test_what_has_no_order_stands_where_upstream_leaves_it(gpu: CelDevice, text: str) -> None:
     assert compile_expression(text, environment=ALL).evaluate(gpu)
 
 
