@@ -2,6 +2,8 @@
 
 Source: pkg/cel/library/format.go in k8s.io/apiserver v0.37.2; pkg/api/validation and pkg/util/validation in
 k8s.io/apimachinery v0.37.2; pkg/validation/strfmt in k8s.io/kube-openapi.
+
+Deviates: format-text.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ Json = dict[str, Any]
 Modes = frozenset[Deviation]
 
 MODES: Final[dict[str, Modes]] = {"like upstream": LIKE_UPSTREAM, "by default": OURS}
-OF_SELECTORS: Final = {"map-key": "Keys of maps", "time-zone": "Time zones by name"}
+OF_SELECTORS: Final = {
+    "map-key": "Keys of maps", "time-zone": "Time zones by name", "format-text": "Texts of `validate()`",
+}  # fmt: skip
 """Ids and headings of the deviations that random expressions meet."""
 HARD_STEPS_MAX: Final = 20_000
 """Steps of our search where upstream has no answer to compare it with."""
@@ -151,15 +153,17 @@ def _judge_expression(question: Json, answer: Json) -> Judgement:
     engines = tuple(compare_engines(question))
     if outcome.agrees:
         return Judgement(verdict=answer["verdict"], differences=engines)
-    name = _name_deviation(question, answer)
+    name = _name_deviation(question, answer, outcome.differences)
     if name:
         return Judgement(verdict=answer["verdict"], differences=engines, deviations=(name,))
     return Judgement(verdict=answer["verdict"], differences=outcome.differences + engines)
 
 
-def _name_deviation(question: Json, answer: Json) -> str:
+def _name_deviation(question: Json, answer: Json, differences: tuple[str, ...]) -> str:
     if names_zone(question["expression"]):
         return "time-zone"
+    if ".validate(" in question["expression"] and all(text.startswith("value ") for text in differences):
+        return "format-text"
     texts = " ".join(str(answer.get(key, "")) for key in ("compileError", "newCompileError", "runtimeError"))
     if answer["verdict"] == "panic" and "unhashable type" not in texts:
         return PANIC

@@ -24,6 +24,12 @@ def test_a_key_of_a_map_is_a_bool_a_number_or_a_string(key: str) -> None:
         compile_expression(f"{{{key}: 1}}.size() > 0").evaluate(DEVICE)
 
 
+def test_a_named_format_tells_in_its_own_words_what_is_wrong() -> None:
+    found = compile_expression('format.dns1123Label().validate("").value()', purpose="part").evaluate_value(DEVICE)
+
+    assert found == ["a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'"]
+
+
 def test_a_message_is_refused() -> None:
     with pytest.raises(CelCompileError, match="selectors have no messages"):
         compile_expression("google.protobuf.Int64Value{value: 1} == 1")
