@@ -24,7 +24,7 @@ from tests.cluster.recipe import NODE, GateSet, Layout, kubeconfig
 
 __all__ = ["RealCluster"]
 
-_READY_S: Final = 90.0
+_READY_S: Final = 180.0
 _PRINTED_S: Final = 20.0
 _LOOK_S: Final = 0.05
 _FOLDERS: Final = ("containerd", "cdi", "cni", "podlogs", "kubelet", "kubelet/plugins", "kubelet/plugins_registry")

@@ -23,6 +23,7 @@ if is_left_out():
 
 _SHOWN_LINES = {"kubelet": 40, "agent": 40, "containerd": 10, "scheduler": 10}
 """How much of each log is shown with a failed test."""
+_TIMEOUT_S = 300
 _BEGINNINGS = pytest.StashKey[dict[str, int]]()
 
 
@@ -41,6 +42,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         where = metafunc.definition.nodeid
         raise pytest.UsageError(f"{where}: found gates {unknown}, allowed {', '.join(GATE_SETS)}; correct the mark")
     metafunc.parametrize("real_cluster", chosen, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests of a cluster the time that its start may take on a busy machine."""
+    for item in items:
+        if "real_cluster" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
 
 
 @pytest.hookimpl(tryfirst=True)

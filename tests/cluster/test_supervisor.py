@@ -64,14 +64,21 @@ def wait_end(pid: int) -> None:
         os.close(descriptor)
 
 
+def parent_of(pid: int) -> int:
+    """Return the parent of a process: for a keeper, who made its namespaces and waits for it."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
 def test_everything_ends_with_a_killed_starter(folder: Path) -> None:
     (folder / "mnt").mkdir()
     command = [sys.executable, "-c", STARTER, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as starter:
         assert starter.stdout is not None
         keeper = int(starter.stdout.readline())
+        parent = parent_of(keeper)
         starter.kill()
         wait_end(keeper)
+        wait_end(parent)
 
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(folder).encode() in _read(path)]
     assert str(folder) not in Path("/proc/mounts").read_text()

@@ -22,7 +22,7 @@ def test_devices_with_a_holder_each_are_none() -> None:
     assert find_double(Views(kubelet=ONE, claims=ONE, ledger=ONE)) == []
 
 
-@pytest.mark.parametrize("left", [Views(kubelet=ONE), Views(claims=ONE), Views(ledger=ONE), Views(cdi=1)])
+@pytest.mark.parametrize("left", [Views(kubelet=ONE), Views(claims=ONE), Views(ledger=ONE), Views(cdi=("a.json",))])
 def test_whatever_is_left_is_seen(left: Views) -> None:
     assert not left.is_empty
     assert Views().is_empty

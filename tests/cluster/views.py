@@ -26,13 +26,13 @@ class Views:
         kubelet: `claim NAME` or `pod NAME`, by the pod resources service.
         claims: `claim NAME`, by the allocations that the API server shows.
         ledger: `claim NAME` or `grant NUMBER`, by the agent's checkpoint.
-        cdi: Number of files that containerd reads.
+        cdi: Names of the driver's files that containerd reads.
     """
 
     kubelet: Holders = field(default_factory=dict)
     claims: Holders = field(default_factory=dict)
     ledger: Holders = field(default_factory=dict)
-    cdi: int = 0
+    cdi: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -61,7 +61,7 @@ async def look(cluster: RealCluster, client: KubeClient, *, driver: str, resourc
         kubelet=_group(await _ask_kubelet(cluster, driver, resource)),
         claims=_group(await _list_allocated(client, driver)),
         ledger=_group(_read_ledger(cluster, driver)),
-        cdi=len(cluster.list_cdi_files()),
+        cdi=tuple(path.name for path in cluster.list_cdi_files() if driver in path.name),
     )
 
 
