@@ -37,17 +37,18 @@ def allocations_are_checked(script: Script) -> None:
 def users_are_checked(script: Script) -> None:
     """Reservations without allocation, twice, nameless, too many; deallocation while in use."""
     script.make(script.claims, claim("c"))
-    user = {"resource": "pods", "name": "p", "uid": "u"}
+    # Controllers leave users alone that are no pods.
+    user = {"apiGroup": "example.com", "resource": "things", "name": "p", "uid": "u"}
     _set_status(script, "c", {"reservedFor": [user]})
     _set_status(script, "c", {"allocation": allocation("gpu-0"), "reservedFor": [user]})
     _set_status(script, "c", {"reservedFor": [user, user]})
     _set_status(script, "c", {"reservedFor": [{"resource": "", "name": "", "uid": ""}]})
-    many = [{"resource": "pods", "name": f"p{i}", "uid": f"u{i}"} for i in range(257)]
+    many = [{**user, "name": f"p{i}", "uid": f"u{i}"} for i in range(257)]
     _set_status(script, "c", {"reservedFor": many})
     _set_status(script, "c", {"allocation": None})
     script.quietly("PATCH", f"{script.claims}/c", {"metadata": {"finalizers": [_FINALIZER]}}, type=MERGE)
     script.quietly("DELETE", f"{script.claims}/c")
-    other = {"resource": "pods", "name": "q", "uid": "v"}
+    other = {**user, "name": "q", "uid": "v"}
     _set_status(script, "c", {"reservedFor": [user, other]})
 
 
@@ -83,6 +84,7 @@ def templates_make_claims(script: Script) -> None:
     found = _wait_claims(script, "p")
     name = found["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
     made = script.quietly("GET", f"{script.claims}/{name}").body
+    script.note("owned", made["metadata"]["ownerReferences"][0].pop("uid") == found["metadata"]["uid"])
     script.note("prefix", name.startswith("p-gpu-"))
     shown = {**made, "metadata": {**made["metadata"], "name": "NAME"}}
     script.note("claim", script.plain(shown))

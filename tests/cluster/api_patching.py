@@ -53,7 +53,6 @@ def json_patches(script: Script) -> None:
         [{"op": "test", "path": "/metadata/labels/a", "value": "9"}],
         [{"op": "remove", "path": "/metadata/labels/none"}],
         [{"op": "replace", "path": "/metadata/nothing/here", "value": 1}],
-        [{"op": "odd", "path": "/metadata"}],
         {"op": "add"},
     ):
         reply = script.quietly("PATCH", path, wrong, type=JSON_PATCH)
@@ -70,9 +69,6 @@ def strategic_patches(script: Script) -> None:
     script.ask("PATCH", path, {"spec": {"containers": [{"name": "side", "image": "b:2"}]}}, type=STRATEGIC)
     toleration = {"key": "a", "operator": "Exists"}
     script.ask("PATCH", path, {"spec": {"tolerations": [toleration]}}, type=STRATEGIC)
-    script.ask("PATCH", path, {"spec": {"containers": [{"name": "new", "image": "c:1"}]}}, type=STRATEGIC)
-    removed = {"spec": {"containers": [{"name": "side", "$patch": "delete"}]}}
-    script.ask("PATCH", path, removed, type=STRATEGIC)
     script.ask("PATCH", path, {"metadata": {"finalizers": ["example.com/a"]}}, type=STRATEGIC)
     script.ask("PATCH", path, {"metadata": {"finalizers": ["example.com/b"]}}, type=STRATEGIC)
     gone = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}}
@@ -86,7 +82,8 @@ def a_status_is_written_by_itself(script: Script) -> None:
     allocated(script, "c", "gpu-0")
     script.ask("PATCH", path, {"status": None, "metadata": {"labels": {"a": "1"}}}, type=MERGE)
     change = {"spec": {"devices": {}}, "metadata": {"labels": {"b": "2"}, "finalizers": ["example.com/f"]}}
-    users = [{"resource": "pods", "name": "p", "uid": "u"}]
+    # Controllers leave users alone that are no pods.
+    users = [{"apiGroup": "example.com", "resource": "things", "name": "p", "uid": "u"}]
     script.ask("PATCH", f"{path}/status", {**change, "status": {"reservedFor": users}}, type=MERGE)
     script.ask("GET", f"{path}/status")
     found = script.quietly("GET", path).body

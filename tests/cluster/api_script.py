@@ -157,9 +157,13 @@ class Script:
         """Return a value without what differs between any two servers: uids, versions, times, names of scripts."""
         if isinstance(value, Mapping):
             if value.get("type") == "BOOKMARK":
-                # Of a bookmark's object, only the metadata mean anything.
-                return {"type": "BOOKMARK", "metadata": self.plain(value["object"]["metadata"])}
-            return {key: self._plain_field(key, item) for key, item in value.items() if self._is_shown(key)}
+                # Of a bookmark's object, only the metadata mean anything; its version depends on other writers.
+                return {"type": "BOOKMARK", "annotations": value["object"]["metadata"].get("annotations")}
+            if value.get("reason") == "Invalid" and isinstance(value.get("details"), Mapping):
+                value = _without_words(value)
+            plain = {key: self._plain_field(key, item) for key, item in value.items() if self._is_shown(key)}
+            # See empty-fields.
+            return {key: item for key, item in plain.items() if item not in (None, [], {})}
         if isinstance(value, list):
             return [self.plain(item) for item in value]
         return self._mask(value) if isinstance(value, str) else value
@@ -172,6 +176,9 @@ class Script:
             return self._versions.setdefault(value, f"VERSION-{len(self._versions) + 1}")
         if key == "continue" and value:
             return "TOKEN"
+        if key == "managedFields":
+            # In order of their times, which may be in one second or in two; for the points: see managed-fields.
+            return sorted((_without_points(self.plain(entry)) for entry in value), key=str)
         return self.plain(value)
 
     def _mask(self, text: str) -> str:
@@ -181,3 +188,19 @@ class Script:
 
     def _target(self, path: str, query: Mapping[str, Any]) -> str:
         return f"{path}?{urlencode(query)}" if query else path
+
+
+def _without_words(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a refusal of an object without the words about each field: see words-of-rules."""
+    details = status["details"]
+    if str(details.get("kind", "")).endswith("Options"):
+        return dict(status)
+    causes = sorted([cause["reason"], cause["field"]] for cause in details.get("causes") or ())
+    head = status["message"].partition(" is invalid: ")[0]
+    return {**status, "message": head, "details": {**details, "causes": causes}}
+
+
+def _without_points(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _without_points(item) for key, item in value.items() if key != "."}

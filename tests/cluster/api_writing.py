@@ -57,7 +57,7 @@ def names_are_generated(script: Script) -> None:
     script.ask("POST", script.claims, claim())
     reply = script.quietly("POST", script.claims, claim(metadata={"generateName": "Gen-"}))
     message = reply.body["message"]
-    script.note("bad prefix", [reply.status, [c["field"] for c in reply.body["details"]["causes"]], message[:40]])
+    script.note("bad prefix", [reply.status, [c["field"] for c in reply.body["details"]["causes"]], message[:35]])
 
 
 def a_dry_run_stores_nothing(script: Script) -> None:
@@ -70,7 +70,6 @@ def a_dry_run_stores_nothing(script: Script) -> None:
     script.ask("DELETE", f"{script.claims}/c", dryRun="All")
     script.ask("GET", f"{script.claims}/c")
     script.ask("POST", script.claims, claim("d"), dryRun="Some")
-    script.ask("POST", script.claims, claim(metadata={"generateName": "g-"}, count=0), dryRun="All")
 
 
 def unknown_fields(script: Script) -> None:
@@ -90,7 +89,7 @@ def unknown_fields(script: Script) -> None:
 
 def bodies_that_are_no_object(script: Script) -> None:
     """What can't be read, is of another kind, or comes for another place."""
-    for body in (b"{", b"", b"[]", b"7", b'"x"', b"null", b"{}"):
+    for body in (b"{", b"", b"[]", b"7", b'"x"', b"{}"):
         reply = script.quietly("POST", script.claims, body)
         # Go's words about what it can't read come after these.
         script.note(repr(body), [reply.status, reply.body.get("reason"), reply.body["message"][:30]])
@@ -104,7 +103,7 @@ def bodies_that_are_no_object(script: Script) -> None:
     script.note("wrong form", [reply.status, reply.body["reason"]])
     script.ask("POST", script.claims, json.dumps(claim("c")).encode(), type="text/plain")
     script.ask("POST", script.claims, json.dumps(claim("c")).encode(), type="application/xml", dryRun="All")
-    script.ask("POST", script.claims, b"metadata: {name: y}\nspec: {}\n", type="application/yaml", dryRun="All")
+    script.ask("POST", script.claims, b"metadata: {name: why}\nspec: {}\n", type="application/yaml", dryRun="All")
     script.ask("POST", script.claims.replace(script.namespace, "nowhere"), claim("c"))
     script.ask("POST", f"{script.claims}/c", claim("c"))
 

@@ -24,7 +24,7 @@ from claimsmith.embedded.store_changes import (
     plan_object,
     plan_update,
 )
-from claimsmith.embedded.store_faults import already_exists, conflict, internal_error, not_found, unavailable
+from claimsmith.embedded.store_faults import already_exists, internal_error, not_found, unavailable, unmet
 from claimsmith.embedded.store_kinds import StoredKind
 from claimsmith.embedded.store_records import ADDED, DELETED, MODIFIED, JsonObject, Record, StoreEvent
 from claimsmith.embedded.store_select import EVERYTHING, Selection
@@ -60,10 +60,12 @@ class Deletion:
         uid: Delete only the object with this uid; empty for any.
         version: Delete only this resourceVersion; empty for any.
         finalizers: Finalizers to add, such as `foregroundDeletion`.
+        is_graceful: Whether objects of its kind are told that they go, even if that is at once.
         dry_run: Check everything, change nothing.
     """
 
     grace_s: int = 0
+    is_graceful: bool = False
     uid: str = ""
     version: str = ""
     finalizers: tuple[str, ...] = ()
@@ -230,8 +232,8 @@ class Store:
         """
         metadata = value["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
-        if self._current(kind, key) is not None:
-            raise already_exists(kind, key[1])
+        if (found := self._current(kind, key)) is not None:
+            raise already_exists(kind, key[1], is_going="deletionTimestamp" in found.value["metadata"])
         record = Record(kind, plan_object(kind, value, uid=self.new_uid(), now=self.now()), self._version + 1)
         return await self._write(StoreEvent(ADDED, record), dry_run=dry_run)
 
@@ -296,7 +298,10 @@ class Store:
             return old
         record = Record(kind, planned, self._version + 1)
         if _is_released(planned):
-            return await self._remove(old, record, dry_run=options.dry_run)
+            # Upstream answers with what the client sent, under the version that it had.
+            planned["metadata"]["resourceVersion"] = str(old.version)
+            await self._remove(old, dry_run=options.dry_run)
+            return Record(kind, planned, old.version)
         return await self._write(StoreEvent(MODIFIED, record, old), dry_run=options.dry_run)
 
     async def delete(self, kind: StoredKind, namespace: str, name: str, deletion: Deletion | None = None) -> Record:
@@ -324,11 +329,15 @@ class Store:
         if planned is None:
             await self._settle()
             return old
+        if _is_released(planned) and not deletion.is_graceful:
+            return await self._remove(old, dry_run=deletion.dry_run)
         record = Record(kind, planned, self._version + 1)
         planned["metadata"]["resourceVersion"] = str(record.version)
-        if _is_released(planned):
-            return await self._remove(old, record, dry_run=deletion.dry_run)
-        return await self._write(StoreEvent(MODIFIED, record, old), dry_run=deletion.dry_run)
+        record = await self._write(StoreEvent(MODIFIED, record, old), dry_run=deletion.dry_run)
+        if not _is_released(planned) or deletion.dry_run:
+            return record
+        latest = self._current(kind, (namespace, name))
+        return record if latest is None else await self._remove(latest, dry_run=False)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -340,11 +349,11 @@ class Store:
                 return self._pending[slot]
         return self._objects[kind.key].get(key)
 
-    async def _remove(self, old: Record, last: Record, *, dry_run: bool) -> Record:
-        """Remove an object and return its last state; watchers see the state before, as upstream's do."""
-        await self._write(StoreEvent(DELETED, old.at(last.version), old), dry_run=dry_run)
-        last.value["metadata"]["resourceVersion"] = str(last.version)
-        return last
+    async def _remove(self, last: Record, *, dry_run: bool) -> Record:
+        """Remove an object and return its last state, under the version of the deletion, as watchers see it."""
+        if dry_run:
+            return last
+        return await self._write(StoreEvent(DELETED, last.at(self._version + 1), last), dry_run=False)
 
     async def _write(self, event: StoreEvent, *, dry_run: bool) -> Record:
         record = event.record
@@ -471,10 +480,10 @@ def _is_released(value: JsonObject) -> bool:
 
 def _check_preconditions(old: Record, deletion: Deletion) -> None:
     metadata = old.value["metadata"]
-    for name, wanted, found in (
-        ("UID", deletion.uid, metadata.get("uid", "")),
-        ("ResourceVersion", deletion.version, metadata.get("resourceVersion", "")),
+    for name, wanted, found, end in (
+        ("UID", deletion.uid, metadata.get("uid", ""), "deleted and then recreated"),
+        ("ResourceVersion", deletion.version, metadata.get("resourceVersion", ""), "modified"),
     ):
         if wanted and wanted != found:
             why = f"the {name} in the precondition ({wanted}) does not match the {name} in record ({found}). "
-            raise conflict(old.kind, old.name, why + "The object might have been deleted and then recreated")
+            raise unmet(old.kind, old.name, f"{why}The object might have been {end}")

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from claimsmith.embedded.store_faults import conflict, invalid
 from claimsmith.embedded.store_kinds import StoredKind
 from claimsmith.embedded.store_records import JsonObject, Record
+from claimsmith.errors import RequestError
 
-__all__ = ["WriteOptions", "WritePart", "format_time", "plan_deletion", "plan_object", "plan_update"]
+__all__ = ["WriteOptions", "WritePart", "format_time", "other_uid", "plan_deletion", "plan_object", "plan_update"]
 
 WritePart = Literal["main", "status", "all"]
 """What a write may touch: everything but the status, the status alone, or both."""
@@ -50,7 +51,9 @@ def plan_object(kind: StoredKind, value: JsonObject, *, uid: str, now: str) -> J
         now: Time of creation.
     """
     sent = value["metadata"]
-    metadata = {key: found for key, found in sent.items() if key not in _SERVER_FIELDS and key != "selfLink"}
+    # A generation that nobody counts stays as it is sent.
+    dropped = {*_SERVER_FIELDS, "selfLink"} - (set() if kind.counts_generation else {"generation"})
+    metadata = {key: found for key, found in sent.items() if key not in dropped}
     metadata |= {"uid": uid, "creationTimestamp": now}
     if kind.counts_generation:
         metadata["generation"] = 1
@@ -120,12 +123,24 @@ def plan_deletion(
     return {**value, "metadata": metadata}
 
 
+def other_uid(old: Record, uid: str) -> str:
+    """Return why a write is refused that is meant for an object of another uid.
+
+    Source: NewInvalidObjError, k8s.io/apiserver v0.37.2 pkg/storage/errors.go.
+    """
+    key = "/".join(("/registry", old.kind.plural, *((old.namespace,) if old.namespace else ()), old.name))
+    found = old.value["metadata"]["uid"]
+    why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+    return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+
+
 def _check_identity(old: Record, sent: dict[str, Any]) -> None:
     before = old.value["metadata"]
     uid, version = sent.get("uid"), sent.get("resourceVersion")
     if uid and uid != before.get("uid"):
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before.get('uid')}"
-        raise conflict(old.kind, old.name, why)
+        raise conflict(old.kind, old.name, other_uid(old, uid))
+    if version and not version.isdigit():
+        raise RequestError(500, "", f'strconv.ParseUint: parsing "{version[:80]}": invalid syntax')
     if version and version != before["resourceVersion"]:
         raise conflict(old.kind, old.name)
 
@@ -140,7 +155,7 @@ def _keep_parts(kind: StoredKind, old: JsonObject, new: JsonObject, part: WriteP
         _carry(planned, new, ("status",))
         return planned
     metadata = {key: found for key, found in new["metadata"].items() if key != "selfLink"}
-    _carry(metadata, before, (*_SERVER_FIELDS, "name", "namespace", "generateName", "resourceVersion"))
+    _carry(metadata, before, (*_SERVER_FIELDS, "name", "namespace", "resourceVersion"))
     planned = {"kind": old["kind"], "apiVersion": old["apiVersion"], **_without(new, "kind", "apiVersion")}
     planned["metadata"] = metadata
     if part == "main" and kind.has_status:
@@ -163,9 +178,9 @@ def _check_finalizers(old: Record, after: dict[str, Any]) -> None:
         return
     added = sorted(set(after.get("finalizers") or ()) - set(before.get("finalizers") or ()))
     if added:
-        message = (
-            f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {added}"
-        )
+        names = ", ".join(f'"{name}"' for name in added)
+        rule = "no new finalizers can be added if the object is being deleted"
+        message = f"Forbidden: {rule}, found new finalizers []string{{{names}}}"
         raise invalid(old.kind, old.name, [("FieldValueForbidden", message, "metadata.finalizers")])
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "invalid_options",
     "not_found",
     "unavailable",
+    "unmet",
 ]
 
 Cause = tuple[str, str, str]
@@ -35,15 +36,32 @@ def not_found(kind: StoredKind, name: str) -> RequestError:
     return RequestError(404, "NotFound", f'{kind.resource} "{name}" not found', details=_details(kind, name))
 
 
-def already_exists(kind: StoredKind, name: str) -> RequestError:
-    """Return the 409 for an object that exists."""
-    return RequestError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', details=_details(kind, name))
+def already_exists(kind: StoredKind, name: str, *, is_going: bool = False) -> RequestError:
+    """Return the 409 for an object that exists.
+
+    Args:
+        kind: Kind of the object.
+        name: Name of the object.
+        is_going: Whether it is being deleted.
+    """
+    message = f'{"object is being deleted: " if is_going else ""}{kind.resource} "{name}" already exists'
+    return RequestError(409, "AlreadyExists", message, details=_details(kind, name))
 
 
 def conflict(kind: StoredKind, name: str, why: str = MODIFIED) -> RequestError:
     """Return the 409 for a write that another write came before."""
     message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
     return RequestError(409, "Conflict", message, details=_details(kind, name))
+
+
+def unmet(kind: StoredKind, name: str, why: str) -> RequestError:
+    """Return the 409 for a deletion whose precondition does not hold.
+
+    Source: BeforeDelete, k8s.io/apiserver v0.37.2 pkg/registry/rest/delete.go.
+    """
+    full = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    message = f'Operation cannot be fulfilled on {full} "{name}": {why}'
+    return RequestError(409, "Conflict", message, details={**_details(kind, name), "kind": kind.kind})
 
 
 def forbidden(kind: StoredKind, name: str, why: str) -> RequestError:

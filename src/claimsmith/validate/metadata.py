@@ -35,6 +35,7 @@ _REASON_RULE: Final = (
     "'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is "
     f"'{_REASON.pattern}')"
 )
+_STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _STATUSES: Final = ("False", "True", "Unknown")
 
 NameCheck = Callable[[str, str], Iterator[FieldIssue]]
@@ -138,6 +139,11 @@ def _check_finalizers(finalizers: Iterable[str]) -> Iterator[FieldIssue]:
     names = list(finalizers)
     for name in names:
         yield from check_label_key(name, "metadata.finalizers")
+    for index, name in enumerate(names):
+        # Source: validateKubeFinalizerName, k8s.io/kubernetes v1.37.2 pkg/apis/core/validation/validation.go.
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid(f"metadata.finalizers[{index}]", name, why)
     if {"orphan", "foregroundDeletion"} <= set(names):
         why = "finalizer orphan and foregroundDeletion cannot be both set"
         yield invalid("metadata.finalizers", names, why)

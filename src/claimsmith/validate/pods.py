@@ -95,7 +95,7 @@ def _check_claim(claim: PodResourceClaim, path: str) -> Iterator[FieldIssue]:
     name, template = claim.resource_claim_name, claim.resource_claim_template_name
     rule = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
     if name is None and template is None:
-        yield required(path, rule)
+        yield invalid(path, claim.name, rule)
     elif name is not None and template is not None:
         yield invalid(
             path, claim.name, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"

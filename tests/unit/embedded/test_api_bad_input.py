@@ -76,21 +76,32 @@ async def test_yaml_that_is_a_pod_is_taken(api: Api) -> None:
     [
         (MERGE, b"[]"),
         (MERGE, b"{"),
-        (MERGE, b'{"spec":7}'),
-        (MERGE, b'{"metadata":null}'),
-        (MERGE, b'{"metadata":{"labels":[1]}}'),
         (MERGE, nested(10_000)),
         (STRATEGIC, b'{"spec":{"containers":[{"image":"x"}]}}'),
         (STRATEGIC, b'{"spec":{"$setElementOrder/containers":7}}'),
         ("application/json-patch+json", b'{"op":"add"}'),
+    ],
+)
+async def test_what_is_no_patch_is_a_bad_request(api: Api, kind: str, body: bytes) -> None:
+    reply = await api.patch(f"{PODS}/web", body, kind=kind)
+
+    assert (reply.status, reply.reason) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (MERGE, b'{"spec":7}'),
+        (MERGE, b'{"metadata":null}'),
+        (MERGE, b'{"metadata":{"labels":[1]}}'),
         ("application/json-patch+json", b'[{"op":"replace","path":"","value":7}]'),
         ("application/json-patch+json", b'[{"op":"remove","path":"/metadata"}]'),
     ],
 )
-async def test_a_patch_that_makes_no_pod_is_a_bad_request(api: Api, kind: str, body: bytes) -> None:
+async def test_a_patch_that_makes_no_pod_is_invalid(api: Api, kind: str, body: bytes) -> None:
     reply = await api.patch(f"{PODS}/web", body, kind=kind)
 
-    assert (reply.status, reply.reason) == (400, "BadRequest")
+    assert (reply.status, reply.reason) == (422, "Invalid")
 
 
 async def test_a_selector_of_a_megabyte_is_invalid(api: Api) -> None:
@@ -150,7 +161,7 @@ async def test_a_duplicate_field_is_refused_when_checked_strictly(api: Api) -> N
     body = json.dumps(pod("other")).replace('"name": "main"', '"name": "main", "name": "main"').encode()
     reply = await api.post(PODS, body, fieldValidation="Strict")
 
-    assert (reply.status, 'duplicate field "name"' in reply.message) == (400, True)
+    assert (reply.status, 'duplicate field "spec.containers[0].name"' in reply.message) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -182,8 +193,8 @@ async def test_a_path_or_method_that_does_not_exist(api: Api, method: str, path:
     "query",
     [{"dryRun": "Some"}, {"fieldValidation": "Sometimes"}],
 )
-async def test_an_option_without_meaning_is_a_bad_request(api: Api, query: dict[str, str]) -> None:
-    assert (await api.post(PODS, pod("other"), **query)).status == 400
+async def test_an_option_without_meaning_is_invalid(api: Api, query: dict[str, str]) -> None:
+    assert (await api.post(PODS, pod("other"), **query)).status == 422
 
 
 @pytest.mark.parametrize(
@@ -191,15 +202,18 @@ async def test_an_option_without_meaning_is_a_bad_request(api: Api, query: dict[
     [
         b"[]",
         b'{"kind":"Pod"}',
-        b'{"propagationPolicy":"Sideways"}',
         b'{"gracePeriodSeconds":"soon"}',
         b'{"preconditions":[]}',
-        b'{"dryRun":["Some"]}',
         b"{",
     ],
 )
 async def test_delete_options_without_meaning_are_a_bad_request(api: Api, body: bytes) -> None:
     assert (await api.delete(f"{PODS}/web", body)).status == 400
+
+
+@pytest.mark.parametrize("body", [b'{"propagationPolicy":"Sideways"}', b'{"dryRun":["Some"]}'])
+async def test_delete_options_with_other_values_are_invalid(api: Api, body: bytes) -> None:
+    assert (await api.delete(f"{PODS}/web", body)).status == 422
 
 
 async def test_a_server_with_a_token_lets_nobody_else_in() -> None:

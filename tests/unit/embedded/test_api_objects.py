@@ -223,7 +223,7 @@ async def test_a_waiting_pod_vanishes_when_it_is_deleted(api: Api) -> None:
     await api.post(PODS, pod())
     reply = await api.delete(f"{PODS}/web")
 
-    assert (reply.json["kind"], reply.json["status"]) == ("Status", "Success")
+    assert (reply.json["kind"], reply.json["metadata"]["deletionGracePeriodSeconds"]) == ("Pod", 0)
     assert (await api.get(f"{PODS}/web")).status == 404
 
 

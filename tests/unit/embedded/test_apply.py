@@ -148,11 +148,11 @@ def test_force_takes_the_field_over() -> None:
     assert fields_of(applied, "me")["f:spec"]["f:containers"]['k:{"name":"c"}'] == {".": {}, "f:name": {}}
 
 
-def test_a_conflict_with_an_edit_names_the_editor_and_the_time() -> None:
+def test_a_conflict_with_an_edit_names_the_editor() -> None:
     live = create(pod({"name": "c", "image": "one"}))
     live = update(live, pod({"name": "c", "image": "edited"}))
 
-    with pytest.raises(RequestError, match=f'conflict with "editor" using v1 at {TIME}'):
+    with pytest.raises(RequestError, match='conflict with "editor" using v1:'):
         apply(live, pod({"name": "c", "image": "one"}))
 
 

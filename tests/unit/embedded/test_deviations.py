@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.unit.embedded.asgi import CLAIMS, PODS, Api, claim, open_api, pod
+from tests.unit.embedded.asgi import CLAIMS, PODS, SLICES, Api, claim, open_api, pod
 
 
 @pytest.fixture
@@ -40,3 +40,22 @@ async def test_the_description_of_a_column_is_its_title(api: Api) -> None:
 
     columns = reply.json["columnDefinitions"]
     assert [column["description"] for column in columns] == [column["name"] for column in columns] != []
+
+
+async def test_a_refusal_tells_a_value_as_json(api: Api) -> None:
+    await api.post(CLAIMS, claim("c"))
+    changed = claim("c")
+    changed["spec"]["devices"]["requests"][0]["exactly"]["count"] = 2
+    reply = await api.put(f"{CLAIMS}/c", changed)
+
+    cause = reply.json["details"]["causes"][0]
+    assert (cause["reason"], cause["field"]) == ("FieldValueInvalid", "spec")
+    assert cause["message"].startswith('Invalid value: {"devices":')
+
+
+async def test_an_empty_list_stays(api: Api) -> None:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": "n", "pool": pool, "devices": []}
+    reply = await api.post(SLICES, {"metadata": {"name": "s"}, "spec": spec})
+
+    assert reply.json["spec"]["devices"] == []

@@ -2,6 +2,8 @@
 
 Source: admission plugins NamespaceLifecycle, ServiceAccount and Priority of k8s.io/kubernetes v1.37.2;
 pkg/registry/resource/utils.go.
+
+Deviates: words-of-rules.
 """
 
 from __future__ import annotations
@@ -49,7 +51,11 @@ class Admission:
             raise not_found(self._namespaces, namespace)
         if found.value["metadata"].get("deletionTimestamp"):
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise forbidden(served.stored, name, why)
+            message = f"namespace {namespace} is being terminated"
+            cause = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
+            refusal = forbidden(served.stored, name, why)
+            refusal.details["causes"] = [cause]
+            raise refusal
 
     def complete(self, served: ServedKind, value: JsonObject) -> None:
         """Fill into a new object what other objects decide, such as the priority of a pod or of a group.

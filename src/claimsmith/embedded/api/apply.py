@@ -285,5 +285,4 @@ def _owner_text(owner: Owner) -> str:
         text += f' with subresource "{owner.subresource}"'
     if owner.operation == "Update":
         text += f" using {owner.api_version}"
-        text += f" at {owner.time}" if owner.time else ""
     return text

@@ -1,13 +1,14 @@
 """Request bodies to objects: JSON or YAML, form checked against the wire type, unknown fields reported or dropped.
 
-Deviates: stored-quantities.
+Deviates: stored-quantities, empty-fields.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -18,16 +19,29 @@ from claimsmith.api.schema import MAX_DEPTH, SchemaIssue, check_object, prune_ob
 from claimsmith.embedded.api.protobuf import PROTOBUF_TYPE, decode_protobuf
 from claimsmith.embedded.api.served import ServedKind
 from claimsmith.embedded.store_faults import bad_request
-from claimsmith.embedded.store_records import JsonObject
+from claimsmith.embedded.store_records import JsonObject, encode_json
 from claimsmith.errors import InputError, RequestError
 
-__all__ = ["MAX_BODY_BYTES", "FieldCheck", "FieldValidation", "check_depth", "decode_body", "read_object"]
+__all__ = [
+    "MAX_BODY_BYTES",
+    "SCHEME",
+    "FieldCheck",
+    "FieldValidation",
+    "check_depth",
+    "decode_body",
+    "find_unknown",
+    "read_object",
+]
 
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """Largest request body. Source: MaxRequestBodyBytes, k8s.io/apiserver v0.37.2 pkg/server/config.go."""
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 _JSON: Final = "application/json"
+SCHEME: Final = "pkg/runtime/scheme.go:111"
+"""Where upstream says that it keeps its kinds."""
+_NO_OBJECT: Final = "the object provided is unrecognized: couldn't get version/kind; json parse error: "
+_UNKNOWN: Final = re.compile(r'unknown field "([^"]*)"')
 _YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml")
 
 
@@ -74,7 +88,7 @@ def decode_body(body: bytes, content_type: str) -> Any:
         return decode_protobuf(body)
     if media in _YAML or media.endswith("+yaml"):
         return _decode_yaml(body)
-    allowed = f"{_JSON}, {_YAML[0]}"
+    allowed = f"{_JSON}, {_YAML[0]}, {PROTOBUF_TYPE}"
     raise RequestError(
         415,
         "UnsupportedMediaType",
@@ -95,11 +109,19 @@ def read_object(served: ServedKind, value: Any, check: FieldCheck, *, body: byte
         RequestError: 400, it is no object of the kind, or `check` refuses it.
     """
     if not isinstance(value, dict):
-        raise bad_request(f"{_cannot_handle(served)}: found {_form(value)}, expected an object")
+        why = f"couldn't get version/kind; json parse error: found {_form(value)}, expected an object"
+        raise bad_request(f"the object provided is unrecognized (must be of type {served.kind.kind}): {why}")
     _check_type(served, value)
-    if body and check.mode != "Ignore":
+    # Whoever sends compact JSON, as most clients do, has no field twice if it is as long as its value.
+    if body and check.mode != "Ignore" and len(body) != len(encode_json(value)):
         check.report(served, _find_duplicates(body))
     return _fit(served, value, check)
+
+
+def find_unknown(error: RequestError) -> str:
+    """Return the first unknown field that a refusal of `read_object` tells of; empty if it is about something else."""
+    found = _UNKNOWN.search(error.message)
+    return found[1] if found is not None else ""
 
 
 def check_depth(value: Any) -> None:
@@ -123,11 +145,11 @@ def check_depth(value: Any) -> None:
 
 def _decode_json(body: bytes) -> Any:
     if not body.strip():
-        raise bad_request("the body of the request is empty, expected an object")
+        raise bad_request(_NO_OBJECT + "unexpected end of JSON input")
     try:
         value = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise bad_request(f"json parse error: {error}") from error
+        raise bad_request(f"{_NO_OBJECT}{error}") from error
     except RecursionError as error:
         raise bad_request("json parse error: nested too deeply") from error
     except UnicodeDecodeError as error:
@@ -164,41 +186,54 @@ def _fit(served: ServedKind, value: JsonObject, check: FieldCheck) -> JsonObject
     wrong = [issue for issue in issues if issue.kind != "unknown"]
     if wrong:
         raise bad_request(f"{_cannot_handle(served)}: {'; '.join(_describe(issue) for issue in wrong[:8])}")
-    check.report(served, (f'unknown field "{issue.path}"' for issue in issues))
+    check.report(served, sorted(f'unknown field "{issue.path}"' for issue in issues))
     return prune_object(value, served.wire_type)
 
 
 def _check_type(served: ServedKind, value: JsonObject) -> None:
     api_version, kind = served.kind.api_version, served.kind.kind
     found_version, found_kind = value.setdefault("apiVersion", api_version), value.setdefault("kind", kind)
-    if found_version != api_version:
-        raise bad_request(
-            f"the API version in the data ({_short(found_version)}) does not match "
-            f"the expected API version ({api_version})"
-        )
-    if found_kind != kind:
-        raise bad_request(f"the kind in the data ({_short(found_kind)}) does not match the expected kind ({kind})")
+    if (found_version, found_kind) == (api_version, kind):
+        return
+    version = _short(found_version)
+    short = version.rpartition("/")[2]
+    why = f'no kind "{_short(found_kind)}" is registered for version "{version}" in scheme "{SCHEME}"'
+    raise bad_request(f'{_short(found_kind)} in version "{short}" cannot be handled as a {kind}: {why}')
+
+
+class _Pairs(dict[str, Any]):
+    """An object that knows which of its keys came twice."""
+
+    twice: tuple[str, ...] = ()
 
 
 def _find_duplicates(body: bytes) -> list[str]:
     """Return a message for each key that an object of the body has twice."""
-    found: list[str] = []
-
-    def read_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) != len(pairs):
-            seen: set[str] = set()
-            for key, _ in pairs:
-                if key in seen:
-                    found.append(f'duplicate field "{key}"')
-                seen.add(key)
-        return value
-
     try:
-        json.loads(body, object_pairs_hook=read_pairs)
+        value = json.loads(body, object_pairs_hook=_read_pairs)
+        return list(dict.fromkeys(f'duplicate field "{path}"' for path in _iter_twice(value, "")))
     except (ValueError, RecursionError):
         return []
-    return list(dict.fromkeys(found))
+
+
+def _read_pairs(pairs: list[tuple[str, Any]]) -> _Pairs:
+    value = _Pairs(pairs)
+    if len(value) != len(pairs):
+        keys = [key for key, _ in pairs]
+        value.twice = tuple(key for index, key in enumerate(keys) if key in keys[:index])
+    return value
+
+
+def _iter_twice(value: Any, path: str) -> Iterator[str]:
+    """Yield the path of each key that came twice."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _iter_twice(item, f"{path}[{index}]")
+    elif isinstance(value, _Pairs):
+        prefix = f"{path}." if path else ""
+        yield from (prefix + key for key in value.twice)
+        for key, item in value.items():
+            yield from _iter_twice(item, prefix + key)
 
 
 def _cannot_handle(served: ServedKind) -> str:

@@ -6,14 +6,17 @@ v1.37.2 pkg/registry/core/pod/strategy.go.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from claimsmith.embedded.api.decode import SCHEME
 from claimsmith.embedded.api.objects import ObjectApi
+from claimsmith.embedded.api.options import find_dry_run_faults
 from claimsmith.embedded.api.served import ServedKind
 from claimsmith.embedded.store import Deletion
 from claimsmith.embedded.store_changes import WriteOptions
-from claimsmith.embedded.store_faults import bad_request, forbidden
+from claimsmith.embedded.store_faults import Cause, bad_request, forbidden, invalid_options
 from claimsmith.embedded.store_records import JsonObject, Record
 
 __all__ = ["FOREGROUND", "ORPHAN", "DeleteRequest", "delete_object", "parse_delete_options"]
@@ -22,7 +25,7 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 _POLICY_FINALIZERS: Final = {"Foreground": (FOREGROUND,), "Orphan": (ORPHAN,), "Background": ()}
 _ENDED: Final = ("Succeeded", "Failed")
-_LASTING_NAMESPACES: Final = frozenset({"default", "kube-system"})
+_LASTING_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class DeleteRequest:
 
 
 def parse_delete_options(options: Any, query: dict[str, str]) -> DeleteRequest:
-    """Return the options of a deletion from its body and query; the body wins.
+    """Return the options of a deletion from its body, or from its query if it has none.
 
     Args:
         options: The decoded `DeleteOptions`; None for no body.
@@ -54,14 +57,18 @@ def parse_delete_options(options: Any, query: dict[str, str]) -> DeleteRequest:
     Raises:
         RequestError: 400, an option has no meaning.
     """
-    sent: dict[str, Any] = {**query}
+    sent: dict[str, Any] = {**query} if options is None else {}
     if options is not None:
-        if not isinstance(options, dict) or options.get("kind", "DeleteOptions") != "DeleteOptions":
+        if not isinstance(options, dict):
             raise bad_request("the body of a deletion must be DeleteOptions")
+        if (found := options.get("kind", "DeleteOptions")) != "DeleteOptions":
+            version = str(options.get("apiVersion", ""))[:80]
+            raise bad_request(f'no kind "{str(found)[:80]}" is registered for version "{version}" in scheme "{SCHEME}"')
         sent |= {name: found for name, found in options.items() if found is not None}
+    dry_run = sent.get("dryRun") or []
+    if causes := [*_find_faults(sent), *find_dry_run_faults(dry_run if isinstance(dry_run, list) else [dry_run])]:
+        raise invalid_options("DeleteOptions", causes)
     policy = sent.get("propagationPolicy") or ("Orphan" if _is_true(sent.get("orphanDependents")) else "Background")
-    if policy not in _POLICY_FINALIZERS:
-        raise bad_request(f"propagationPolicy: found {str(policy)[:80]!r}, allowed Background, Foreground, Orphan")
     preconditions = sent.get("preconditions", {})
     if not isinstance(preconditions, dict):
         raise bad_request("preconditions: expected an object")
@@ -70,7 +77,7 @@ def parse_delete_options(options: Any, query: dict[str, str]) -> DeleteRequest:
         policy=policy,
         uid=str(preconditions.get("uid") or ""),
         version=str(preconditions.get("resourceVersion") or ""),
-        dry_run=_is_dry(sent.get("dryRun")),
+        dry_run=bool(dry_run),
     )
 
 
@@ -94,6 +101,7 @@ async def delete_object(
         _check_lasting(served, name)
         await _mark_terminating(api, served, name, request)
     deletion = Deletion(
+        is_graceful=served.kind.plural == "pods",
         grace_s=_grace_of(served, record.value, request.grace_s),
         uid=request.uid,
         version=request.version if served.kind.plural != "namespaces" else "",
@@ -137,11 +145,18 @@ def _parse_grace(found: object) -> int | None:
         raise bad_request(f"gracePeriodSeconds: found {str(found)[:80]!r}, allowed a whole number") from error
 
 
-def _is_dry(found: object) -> bool:
-    values = found if isinstance(found, list) else [found] if found else []
-    if any(value != "All" for value in values):
-        raise bad_request("dryRun: allowed is All alone")
-    return bool(values)
+def _find_faults(sent: dict[str, Any]) -> Iterator[Cause]:
+    """Yield what is wrong with the policy.
+
+    Source: ValidateDeleteOptions, k8s.io/apimachinery v0.37.2 pkg/apis/meta/v1/validation/validation.go.
+    """
+    policy, field = sent.get("propagationPolicy"), "propagationPolicy"
+    if policy is not None and sent.get("orphanDependents") is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        yield "FieldValueInvalid", f'Invalid value: "{str(policy)[:80]}": {why}', field
+    elif policy is not None and policy not in _POLICY_FINALIZERS:
+        names = '"Foreground", "Background", "Orphan", "nil"'
+        yield "FieldValueNotSupported", f'Unsupported value: "{str(policy)[:80]}": supported values: {names}', field
 
 
 def _is_true(found: object) -> bool:

@@ -80,6 +80,12 @@ def child_of(shape: Shape, name: str) -> tuple[Shape, WireField | None]:
     return (field.shape, field) if field is not None else (shape.items or ANY_SHAPE, None)
 
 
+def _key_of(value: dict[str, Any], keys: list[str], items: Shape) -> dict[str, Any]:
+    """Return the fields that identify an element, without those that it neither has nor gets by default."""
+    found = {key: _key_value(value, key, items) for key in keys}
+    return {key: item for key, item in found.items() if item is not None}
+
+
 def list_elements(values: list[Any], kept: Kept) -> Iterator[tuple[str, Any]]:
     """Yield the path element and the value of each element of a list that is no whole."""
     items = kept.shape.items or ANY_SHAPE
@@ -87,7 +93,7 @@ def list_elements(values: list[Any], kept: Kept) -> Iterator[tuple[str, Any]]:
         if kept.how == "values":
             yield "v:" + _compact(value), value
         elif isinstance(value, dict):
-            yield "k:" + _compact({key: _key_value(value, key, items) for key in sorted(kept.keys)}), value
+            yield "k:" + _compact(_key_of(value, sorted(kept.keys), items)), value
 
 
 def owned_fields(value: Any, shape: Shape, field: WireField | None = None) -> FieldSet:

@@ -164,7 +164,7 @@ def status_value(error: RequestError) -> dict[str, Any]:
     value: dict[str, Any] = {**_STATUS_BASE, "status": "Failure", "message": error.message}
     if error.reason:
         value["reason"] = error.reason
-    if error.details:
+    if error.details or error.status in (405, 415):
         value["details"] = error.details
     value["code"] = error.status
     return value

@@ -89,8 +89,12 @@ def read_owners(value: JsonObject) -> list[Owner]:
 
 
 def write_owners(value: JsonObject, owners: Iterable[Owner]) -> None:
-    """Set the owners of an object's fields; those that own nothing are left out."""
-    entries = [_write_owner(owner) for owner in owners if owner.fields]
+    """Set the owners of an object's fields, in upstream's order; those that own nothing are left out.
+
+    Source: sortEncodedManagedFields, k8s.io/apimachinery v0.37.2 pkg/util/managedfields/internal/managedfields.go.
+    """
+    ordered = sorted(owners, key=lambda o: (o.operation, o.time, o.manager, o.api_version, o.subresource))
+    entries = [_write_owner(owner) for owner in ordered if owner.fields]
     if entries:
         value["metadata"]["managedFields"] = entries
     else:

@@ -20,8 +20,9 @@ from claimsmith.embedded.api.served import ServedKind, get_kind
 from claimsmith.embedded.api.strategies import prepare_change
 from claimsmith.embedded.store import Store
 from claimsmith.embedded.store_changes import WriteOptions, WritePart
-from claimsmith.embedded.store_faults import bad_request, conflict
+from claimsmith.embedded.store_faults import bad_request, conflict, invalid
 from claimsmith.embedded.store_records import JsonObject, Record
+from claimsmith.errors import RequestError
 
 __all__ = ["ObjectApi", "WriteRequest"]
 
@@ -215,11 +216,16 @@ class ObjectApi:
             )
             return apply_config(live, config, applier)
 
-        if self.store.find(served.stored, namespace, name) is None and request.part == "main":
-            if uid := config["metadata"].get("uid"):
+        found, uid = self.store.find(served.stored, namespace, name), config["metadata"].get("uid")
+        if found is not None and uid and uid != found.value["metadata"]["uid"]:
+            cause = ("FieldValueInvalid", f'Invalid value: "{uid}": field is immutable', "metadata.uid")
+            raise invalid(served.stored, name, [cause])
+        if found is None and request.part == "main":
+            config["metadata"].pop("resourceVersion", None)
+            if uid:
                 # Source: applyPatcher in pkg/endpoints/handlers/patch.go of apiserver v0.37.2.
-                found = "and no existing object was found"
-                raise conflict(served.stored, name, f"uid mismatch: the provided object specified uid {uid}, {found}")
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise conflict(served.stored, name, why)
             return await self.create(served, namespace, merge({"metadata": {}}), request), True
         return await self.change(served, namespace, name, merge, request, applied=True), False
 
@@ -235,7 +241,7 @@ def _track(served: ServedKind, old: Record, value: JsonObject, request: WriteReq
 
 def _check_new(served: ServedKind, namespace: str, metadata: JsonObject) -> None:
     if metadata.get("resourceVersion"):
-        raise bad_request("resourceVersion should not be set on objects to be created")
+        raise RequestError(500, "", "resourceVersion should not be set on objects to be created")
     _check_path(served, namespace, metadata.get("name", ""), metadata)
     if served.kind.namespaced:
         metadata["namespace"] = namespace

@@ -123,7 +123,7 @@ def _merge_field(value: Any, change: Any, field: WireField | None, shape: Shape,
 def _merge_scalars(value: list[Any], change: list[Any], rules: _ListRules) -> list[Any]:
     merged = [item for item in value if item not in rules.deleted]
     merged += [item for item in dict.fromkeys(_hashable(change)) if item not in merged]
-    return merged if rules.order is None else _put_in_order(merged, value, rules.order)
+    return _put_in_order(merged, value, change if rules.order is None else rules.order)
 
 
 def _hashable(values: list[Any]) -> list[Any]:

@@ -52,10 +52,7 @@ def decode_patch(served: ServedKind, body: bytes, content_type: str) -> Patch:
     """
     media = content_type.split(";", 1)[0].strip().lower()
     if media not in _TYPES:
-        message = (
-            f"the body of the request was in an unknown format - accepted media types include: {', '.join(_TYPES)}"
-        )
-        raise RequestError(415, "UnsupportedMediaType", message, headers={"Accept-Patch": ", ".join(_TYPES)})
+        raise RequestError(415, "UnsupportedMediaType", "415: Unsupported Media Type", headers={})
     value = decode_body(body, media)
     if media == _JSON_TYPE:
         return Patch(value=value, apply=lambda old: apply_json_patch(old, value))

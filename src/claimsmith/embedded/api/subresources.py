@@ -8,6 +8,7 @@ Deviates: evictions.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from claimsmith.api.kinds import BINDING, POD
@@ -18,9 +19,10 @@ from claimsmith.embedded.api.logs import LogSource, answer_log
 from claimsmith.embedded.api.objects import ObjectApi
 from claimsmith.embedded.api.routes import Target
 from claimsmith.embedded.api.served import get_kind
-from claimsmith.embedded.store_changes import WriteOptions
-from claimsmith.embedded.store_faults import bad_request, conflict, invalid
+from claimsmith.embedded.store_changes import WriteOptions, other_uid
+from claimsmith.embedded.store_faults import bad_request, conflict
 from claimsmith.embedded.store_records import JsonObject, Record
+from claimsmith.errors import RequestError
 
 __all__ = ["Subresources", "bind_pod"]
 
@@ -66,8 +68,12 @@ class Subresources:
 
     async def _evict(self, target: Target, request: Request) -> Answer:
         value = decode_body(request.body, request.headers.get("content-type", ""))
-        if not isinstance(value, dict) or value.get("kind", "Eviction") != "Eviction":
+        if not isinstance(value, dict):
             raise bad_request("the body of an eviction must be an Eviction of policy/v1")
+        if value.get("kind", "Eviction") != "Eviction":
+            kind, version = (str(value.get(name, ""))[:80] for name in ("kind", "apiVersion"))
+            why = f"converting ({version}.{kind}) to (policy.Eviction): unknown conversion"
+            raise bad_request(f'{kind} in version "{version}" cannot be handled as a Eviction: {why}')
         options = parse_delete_options(value.get("deleteOptions"), dict(request.query))
         await delete_object(self._api, _PODS, target.namespace, target.name, options)
         return json_answer(_success(), status=201)
@@ -84,10 +90,10 @@ async def bind_pod(api: ObjectApi, namespace: str, name: str, binding: JsonObjec
         dry_run: Check everything, change nothing.
 
     Raises:
-        RequestError: 404, there is no such pod; 409, it is bound, gated or being deleted; 422, the target is no node.
+        RequestError: 404, there is no such pod; 409, it is bound, gated or going; 500, as upstream, the target is none.
     """
     target: JsonObject = binding.get("target") or {}
-    _check_target(name, target)
+    _check_target(target)
     now = api.store.now()
 
     def bind(old: Record) -> JsonObject:
@@ -102,20 +108,19 @@ async def bind_pod(api: ObjectApi, namespace: str, name: str, binding: JsonObjec
     return await api.store.change(_PODS.stored, namespace, name, bind, options=options)
 
 
-def _check_target(name: str, target: JsonObject) -> None:
-    kind = get_kind(BINDING).stored
+def _check_target(target: JsonObject) -> None:
     if target.get("kind") not in (None, "", "Node"):
         message = f'Unsupported value: "{str(target["kind"])[:80]}": supported values: "Node", "<empty>"'
-        raise invalid(kind, name, [("FieldValueNotSupported", message, "target.kind")])
+        raise RequestError(500, "", f"target.kind: {message}")
     if not target.get("name"):
-        raise invalid(kind, name, [("FieldValueRequired", "Required value", "target.name")])
+        raise RequestError(500, "", "target.name: Required value")
 
 
 def _check_bindable(old: Record, sent: JsonObject) -> None:
     metadata, spec = old.value["metadata"], old.value.get("spec") or {}
     if sent.get("uid") and sent["uid"] != metadata["uid"]:
-        why = f"Precondition failed: UID in precondition: {sent['uid']}, UID in object meta: {metadata['uid']}"
-    elif sent.get("resourceVersion") and sent["resourceVersion"] != metadata["resourceVersion"]:
+        raise conflict(old.kind, old.name, other_uid(old, sent["uid"]))
+    if sent.get("resourceVersion") and sent["resourceVersion"] != metadata["resourceVersion"]:
         why = "Precondition failed: the resourceVersion differs"
     elif metadata.get("deletionTimestamp"):
         why = f"pod {old.name} is being deleted, cannot be assigned to a host"
@@ -125,7 +130,7 @@ def _check_bindable(old: Record, sent: JsonObject) -> None:
         why = f"pod {old.name} has non-empty .spec.schedulingGates"
     else:
         return
-    raise conflict(old.kind, old.name, why)
+    raise conflict(replace(old.kind, plural="pods/binding"), old.name, why)
 
 
 def _carry_annotations(value: JsonObject, sent: JsonObject) -> None:

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from claimsmith.embedded.api.accept import AcceptedForm, choose_form
-from claimsmith.embedded.api.decode import FieldCheck, decode_body, read_object
+from claimsmith.embedded.api.decode import FieldCheck, decode_body, find_unknown, read_object
 from claimsmith.embedded.api.deletion import DeleteRequest, delete_object, parse_delete_options
 from claimsmith.embedded.api.http import Answer, Request, Stream, json_answer
 from claimsmith.embedded.api.listing import check_version, list_page, parse_version
 from claimsmith.embedded.api.logs import LogSource
 from claimsmith.embedded.api.objects import ObjectApi, WriteRequest
+from claimsmith.embedded.api.options import check_write_options
 from claimsmith.embedded.api.patches import Patch, decode_patch
 from claimsmith.embedded.api.render import render_page, render_record
 from claimsmith.embedded.api.routes import Target
+from claimsmith.embedded.api.served import ServedKind
 from claimsmith.embedded.api.subresources import Subresources
 from claimsmith.embedded.api.watching import open_watch
-from claimsmith.embedded.store_faults import bad_request
+from claimsmith.embedded.store_faults import bad_request, invalid
 from claimsmith.embedded.store_records import JsonObject, Record
 from claimsmith.errors import RequestError
 
 __all__ = ["Verbs"]
 
-_MODES: Final = ("Strict", "Warn", "Ignore")
+_SHOWN_WHEN_GONE: Final = frozenset(
+    {
+        "deviceclasses",
+        "devicetaintrules",
+        "pods",
+        "resourceclaims",
+        "resourceclaimtemplates",
+        "resourceslices",
+        "serviceaccounts",
+    }
+)
+"""Kinds whose deletion answers with the object; others answer with a Status.
+
+Source: ReturnDeletedObject in the storages of k8s.io/kubernetes v1.37.2 pkg/registry.
+"""
 
 
 class Verbs:
@@ -59,7 +76,7 @@ class Verbs:
         if target.served.kind.plural == "bindings":
             return await self._answer_subresource(target, request, verb)
         if target.subresource in ("", "status") and verb not in target.served.kind.verbs:
-            raise _not_allowed(target)
+            raise _not_allowed()
         match verb, target.subresource:
             case "get", "" | "status":
                 return self._get(target, request, form)
@@ -82,7 +99,7 @@ class Verbs:
     async def _answer_subresource(self, target: Target, request: Request, verb: str) -> Answer | Stream:
         answer = await self._subresources.answer(target, request, verb)
         if answer is None:
-            raise _not_allowed(target)
+            raise _not_allowed()
         return answer
 
     def _get(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
@@ -101,38 +118,51 @@ class Verbs:
         return Stream(run=lambda write: watch.run(request, write))
 
     async def _create(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        check_write_options(request.query, "CreateOptions")
         write = _write_request(target, request)
         value = target.served.to_hub(self._read(target, request, write))
+        if target.served.kind.plural == "resourceslices":
+            write.check.warnings.extend(_driver_warnings(value))
         record = await self._api.create(target.served.hub, target.namespace, value, write)
         answer = self._show(target, record, form)
         answer.status = 201
         return _warn(answer, write.check.warnings)
 
     async def _replace(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
+        check_write_options(request.query, "UpdateOptions")
         write = _write_request(target, request)
         value = target.served.to_hub(self._read(target, request, write))
+        if not value["metadata"].get("name"):
+            raise _undeterminable(target)
         record = await self._api.replace(target.served.hub, target.namespace, target.name, value, write)
         return _warn(self._show(target, record, form), write.check.warnings)
 
     async def _patch(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
-        write = _write_request(target, request)
         served, content_type = target.served, request.headers.get("content-type", "")
         patch = decode_patch(served, request.body, content_type)
+        check_write_options(request.query, "PatchOptions", applies=patch.is_apply)
+        write = _write_request(target, request)
         if patch.is_apply:
             return await self._apply(target, request, patch, form)
 
         def change(value: JsonObject) -> JsonObject:
-            return served.to_hub(read_object(served, patch.apply(served.from_hub(value)), write.check))
+            uid = value["metadata"]["uid"]
+            patched = patch.apply(served.from_hub(value))
+            try:
+                found = read_object(served, patched, write.check)
+            except RequestError as error:
+                raise _invalid_patch(patched, error) from error
+            if not isinstance(found.get("metadata"), dict):
+                raise _invalid_patch(patched, bad_request("metadata: found none, expected an object"))
+            _check_uid(served, found, uid)
+            return served.to_hub(found)
 
         record = await self._api.change(served.hub, target.namespace, target.name, change, write)
         return _warn(self._show(target, record, form), write.check.warnings)
 
     async def _apply(self, target: Target, request: Request, patch: Patch, form: AcceptedForm) -> Answer:
         write = _write_request(target, request)
-        if not write.tracked:
-            message = "Required value: is required for apply patch"
-            raise RequestError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: fieldManager: {message}')
-        config = read_object(target.served, patch.value, write.check)
+        config = self._read_config(target, patch, write)
         if config["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         config, force = target.served.to_hub(config), request.flag("force")
@@ -143,11 +173,31 @@ class Verbs:
         answer.status = 201 if is_new else 200
         return _warn(answer, write.check.warnings)
 
+    def _read_config(self, target: Target, patch: Patch, write: WriteRequest) -> JsonObject:
+        """Return what is applied, of which every field must be known."""
+        kind, value = target.served.kind, patch.value
+        version, name = str(value.get("apiVersion", "")), str(value.get("kind", ""))
+        if (version, name) != (kind.api_version, kind.kind):
+            group, _, short = version.rpartition("/")
+            raise bad_request(f"invalid object type: {group[:80]}/{short[:80]}, Kind={name[:80]}")
+        metadata = value.get("metadata") if isinstance(value.get("metadata"), dict) else {}
+        if not metadata.get("name"):
+            raise _undeterminable(target)
+        check = FieldCheck("Strict")
+        try:
+            return read_object(target.served, value, check)
+        except RequestError as error:
+            if not (unknown := find_unknown(error)):
+                raise
+            where = f"{metadata.get('namespace', '')}/{metadata['name']}; {kind.api_version}, Kind={kind.kind}"
+            why = f"failed to create typed patch object ({where}): .{unknown}: field not declared in schema"
+            raise RequestError(500, "", why) from error
+
     async def _delete(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         options = _delete_request(request)
         record = await delete_object(self._api, target.served.hub, target.namespace, target.name, options)
         still_there = self._store.find(target.served.stored, target.namespace, target.name) is not None
-        if still_there and not options.dry_run:
+        if target.served.kind.plural in _SHOWN_WHEN_GONE or (still_there and not options.dry_run):
             return self._show(target, record, form)
         return json_answer(_deleted_status(target, record))
 
@@ -165,7 +215,7 @@ class Verbs:
     def _read(self, target: Target, request: Request, write: WriteRequest) -> dict[str, Any]:
         content_type = request.headers.get("content-type", "")
         value = decode_body(request.body, content_type)
-        body = request.body if write.check.mode == "Strict" and request.body[:1] in b"{[ \n" else b""
+        body = request.body if request.body[:1] in b"{[ \n" else b""
         return read_object(target.served, value, write.check, body=body)
 
 
@@ -186,24 +236,15 @@ def _verb_of(target: Target, request: Request) -> str:
 def _write_request(target: Target, request: Request) -> WriteRequest:
     query = request.query
     mode = query.get("fieldValidation") or "Warn"
-    if mode not in _MODES:
-        raise bad_request(f"fieldValidation: found {mode[:80]!r}, allowed Ignore, Strict, Warn")
     manager = query.get("fieldManager", "")
     agent = request.headers.get("user-agent", "").split("/", 1)[0]
     return WriteRequest(
         manager=manager or agent or "unknown",
         tracked=bool(manager),
-        dry_run=_is_dry_run(query),
+        dry_run=bool(query.get("dryRun")),
         check=FieldCheck(mode),  # type: ignore[arg-type]
         part="status" if target.subresource == "status" else "main",
     )
-
-
-def _is_dry_run(query: Mapping[str, str]) -> bool:
-    found = query.get("dryRun", "")
-    if found not in ("", "All"):
-        raise bad_request(f"dryRun: found {found[:80]!r}, allowed is All alone")
-    return bool(found)
 
 
 def _delete_request(request: Request) -> DeleteRequest:
@@ -234,10 +275,31 @@ def _deleted_status(target: Target, record: Record) -> dict[str, Any]:
     }
 
 
-def _not_allowed(target: Target) -> RequestError:
-    return RequestError(
-        405,
-        "MethodNotAllowed",
-        "the server does not allow this method on the requested resource",
-        headers={"Allow": ", ".join(sorted({verb.upper() for verb in target.served.kind.verbs}))},
-    )
+def _not_allowed() -> RequestError:
+    return RequestError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+def _driver_warnings(value: JsonObject) -> Iterator[str]:
+    """Yield what upstream warns of in a new slice."""
+    driver = str((value.get("spec") or {}).get("driver") or "")
+    if driver != driver.lower():
+        yield f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters'
+
+
+def _undeterminable(target: Target) -> RequestError:
+    return bad_request(f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided")
+
+
+def _invalid_patch(patched: Any, error: RequestError) -> RequestError:
+    """Return the refusal of what a patch has made of an object."""
+    message = f"Invalid value: {json.dumps(json.dumps(patched))}: {error.message}"
+    details = {"causes": [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]}
+    return RequestError(422, "Invalid", f' "" is invalid: patch: {message}', details=details)
+
+
+def _check_uid(served: ServedKind, value: JsonObject, uid: str) -> None:
+    """Refuse a patch that makes an object another one."""
+    metadata = value["metadata"]
+    if (found := metadata.get("uid", uid)) != uid:
+        cause = ("FieldValueInvalid", f"Invalid value: {json.dumps(found)}: field is immutable", "metadata.uid")
+        raise invalid(served.stored, metadata.get("name", ""), [cause])
