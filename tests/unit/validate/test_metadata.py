@@ -34,7 +34,8 @@ def test_a_kind_without_rules_of_its_own_has_those_of_metadata() -> None:
         ({"labels": {"a": "x" * 64}}, ("Invalid", "metadata.labels")),
         ({"labels": {"a": "-"}}, ("Invalid", "metadata.labels")),
         ({"annotations": {"a": "x" * 262_144}}, ("TooLong", "metadata.annotations")),
-        ({"finalizers": ["a b"]}, ("Invalid", "metadata.finalizers")),
+        ({"finalizers": ["a b/c"]}, ("Invalid", "metadata.finalizers")),
+        ({"finalizers": ["plain"]}, ("Invalid", "metadata.finalizers[0]")),
         ({"finalizers": ["orphan", "foregroundDeletion"]}, ("Invalid", "metadata.finalizers")),
         ({"ownerReferences": [{**OWNER, "uid": ""}]}, ("Required", "metadata.ownerReferences[0].uid")),
         (

@@ -30,7 +30,7 @@ def test_a_plain_pod_is_allowed() -> None:
         ({"restartPolicy": "Sometimes"}, ("NotSupported", "spec.restartPolicy")),
         ({"schedulingGroup": {}}, ("Invalid", "spec.schedulingGroup.podGroupName")),
         ({"schedulingGroup": {"podGroupName": "A"}}, ("Invalid", "spec.schedulingGroup.podGroupName")),
-        ({"resourceClaims": [{"name": "gpu"}]}, ("Required", "spec.resourceClaims[0]")),
+        ({"resourceClaims": [{"name": "gpu"}]}, ("Invalid", "spec.resourceClaims[0]")),
         ({"resourceClaims": [CLAIM, CLAIM]}, ("Duplicate", "spec.resourceClaims[1]")),
         (
             {"resourceClaims": [{**CLAIM, "resourceClaimTemplateName": "t"}]},
