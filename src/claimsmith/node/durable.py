@@ -1,4 +1,4 @@
-"""Files that a kill or a loss of power leaves old or new, never half, and a lock between the processes of one driver."""
+"""Files that a kill leaves old or new, never half, and a lock between the processes of one driver."""
 
 from __future__ import annotations
 
