@@ -159,6 +159,9 @@ class Script:
             if value.get("type") == "BOOKMARK":
                 # Of a bookmark's object, only the metadata mean anything; its version depends on other writers.
                 return {"type": "BOOKMARK", "annotations": value["object"]["metadata"].get("annotations")}
+            if isinstance(value.get("items"), list) and value.get("metadata", {}).get("resourceVersion"):
+                # Other writers count too: whether a list is newer than its last item is not ours to say.
+                value = {**value, "metadata": {**value["metadata"], "resourceVersion": None, "hasVersion": True}}
             if value.get("reason") == "Invalid" and isinstance(value.get("details"), Mapping):
                 value = _without_words(value)
             plain = {key: self._plain_field(key, item) for key, item in value.items() if self._is_shown(key)}

@@ -1,7 +1,7 @@
 """Fixtures of a real cluster: `real_cluster`, and `client`, which may do everything in it.
 
 `@pytest.mark.gates("defaults", "all")` runs a test once for each set of feature gates; without it, for the defaults.
-One cluster runs at a time; pytest puts the tests of one set together.
+One cluster runs at a time; pytest puts the tests of one file and set together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if unknown := set(chosen) - set(GATE_SETS):
         where = metafunc.definition.nodeid
         raise pytest.UsageError(f"{where}: found gates {unknown}, allowed {', '.join(GATE_SETS)}; correct the mark")
-    metafunc.parametrize("real_cluster", chosen, indirect=True, scope="session")
+    metafunc.parametrize("real_cluster", chosen, indirect=True, scope="module")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,9 +67,9 @@ def pytest_runtest_call(item: pytest.Item) -> None:
         item.stash[_BEGINNINGS] = {name: cluster.daemons.log_size(name) for name in _SHOWN_LINES}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    """A running cluster."""
+    """A running cluster, new for each file: a kubelet remembers the plugins and files of tests before."""
     with open_cluster(request.param) as cluster:
         yield cluster
 

@@ -18,6 +18,7 @@ import httpx2
 import pytest
 
 from claimsmith.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
+from claimsmith.embedded.kubelet.dra_checkpoint import CHECKPOINT_FILE, decode_claims
 from claimsmith.kube.client import KubeClient, ObjectList
 from tests.scenarios.cli_process import UpProcess, up
 
@@ -169,8 +170,8 @@ async def read_uuids(client: KubeClient) -> dict[Device, str]:
 
 def left_files(folder: Path) -> dict[str, int]:
     """Return what is left on the nodes: CDI files, prepared claims in checkpoints of drivers and kubelets, sockets."""
-    checkpoints = [json.loads(path.read_bytes()) for path in folder.glob("*/p/*/*.json")]
-    kubelets = [json.loads(path.read_bytes()) for path in folder.glob("*/k/*") if path.is_file()]
+    checkpoints = [json.loads(path.read_bytes()) for path in folder.glob("*/p/*/checkpoint.json")]
+    kubelets = [decode_claims(path.read_bytes(), path) for path in folder.glob(f"*/k/{CHECKPOINT_FILE}")]
     return {
         "CDI files": len(list(folder.glob("*/c/*"))),
         "claims in checkpoints": sum(len(found["claims"]) for found in checkpoints),
@@ -223,6 +224,6 @@ async def test_a_thousand_pods_end_well_and_leave_nothing(tmp_path: Path) -> Non
     assert len(devices) == PODS
     assert story.most_running(devices) <= NODES * CARDS
     assert wrong == []
-    assert left == {"CDI files": 0, "claims in checkpoints": 0, "claims of kubelets": 0, "sockets": 2 * NODES}
+    assert left == {"CDI files": 0, "claims in checkpoints": 0, "claims of kubelets": 0, "sockets": 4 * NODES}
     assert (ended.code, ended.out, after) == (0, "", [])
     assert writes <= PODS * WRITES_PER_POD_MAX

@@ -56,8 +56,8 @@ async def apply_device_status(
     """Apply it with the driver as field manager, which owns its devices' entries against all others.
 
     Raises:
-        NotFoundError, ConflictError: There is no such claim, or another one of that name.
-        InvalidObjectError: The server refuses it for good.
+        NotFoundError, ConflictError: There is no such claim.
+        InvalidObjectError: There is another one of that name, or the server refuses the status for good.
         ApiError: It can't be written now.
     """
     plan = plan_device_status(claim, devices)

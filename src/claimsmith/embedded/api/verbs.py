@@ -132,7 +132,7 @@ class Verbs:
         check_write_options(request.query, "UpdateOptions")
         write = _write_request(target, request)
         value = target.served.to_hub(self._read(target, request, write))
-        if not value["metadata"].get("name"):
+        if not (value.get("metadata") or {}).get("name"):
             raise _undeterminable(target)
         record = await self._api.replace(target.served.hub, target.namespace, target.name, value, write)
         return _warn(self._show(target, record, form), write.check.warnings)
