@@ -56,11 +56,15 @@ class Story:
     ) -> AsyncIterator[SmallPlugin]:
         """Serve three devices by a plugin that is registered and listed.
 
+        It begins when the kubelet has noticed that the plugin before it has ended: else a real one may notice it
+        afterwards, and take the new plugin's devices for lost.
+
         Args:
             pinned: Whether it prefers the first devices that are free: without, a real kubelet takes any.
             options: Options that it tells besides.
             changes: As for `SmallPlugin`.
         """
+        await self._is_listed(0)
         told = {**({"get_preferred_allocation_available": True} if pinned else {}), **(options or {})}
         async with SmallPlugin(self.world.paths.device_plugins, _CARDS, options=told, **changes) as plugin:
             plugin.prefers_first = pinned

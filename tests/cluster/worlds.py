@@ -30,6 +30,9 @@ LOOK: Final = (
 )
 """A script that prints what a container has got, and then sleeps."""
 _READS: Final = 200
+_KNOWS_PODS: Final = "Finished populating initial desired state of world"
+"""What a kubelet logs once it has heard of its pods from the API server."""
+_LOG_LINES: Final = 2000
 _READ_PAUSE_S: Final = 0.1
 
 
@@ -55,13 +58,15 @@ class RealWorld:
         self._cluster, self.client, self.paths = cluster, client, cluster.paths
 
     async def restart_kubelet(self) -> None:
-        before = self._registration()
+        before, logged = self._registration(), self._cluster.daemons.log_size("kubelet")
         await self._cluster.restart_kubelet()
         for _ in range(_READS):
-            if (found := self._registration()) is not None and found != before:
+            serves = (found := self._registration()) is not None and found != before
+            # Before it knows its pods, it takes the devices of those that are gone for in use.
+            if serves and _KNOWS_PODS in self._cluster.daemons.tail("kubelet", _LOG_LINES, since=logged):
                 return
             await asyncio.sleep(_READ_PAUSE_S)
-        raise AssertionError("the kubelet does not serve registration of device plugins")
+        raise AssertionError("the kubelet does not serve registration of device plugins, or does not know its pods")
 
     def _registration(self) -> tuple[int, int] | None:
         """Return what tells one registration socket from the next; plugins' sockets are wiped before it is served."""
