@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,9 +27,10 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod
 from tests.cluster.recipe import NODE as OWN
 from tests.cluster.recipe import kubeconfig
+from tests.cluster.rights import SPACE, granted
 from tests.cluster.watching import is_ready, wait_for_object, wait_gone
 
-DRIVER, SPACE, ACCOUNT = "sim.claimsmith.dev", "claimsmith-system", "claimsmith-agent"
+DRIVER, ACCOUNT = "sim.claimsmith.dev", "claimsmith-agent"
 OTHER = "node-b"
 CONFIG = """
 apiVersion: claimsmith.dev/v1alpha1
@@ -60,15 +59,8 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def deployed(real_cluster: RealCluster, config: Path) -> Iterator[RealCluster]:
     """A cluster to which an operator has applied what the command prints, but for the DaemonSet, which has no image."""
-    command = [sys.executable, "-m", "claimsmith", "agent", "--config", str(config), "--print-manifests"]
-    manifests = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    applied = "---\n".join(text for text in manifests.split("---\n") if "kind: DaemonSet" not in text)
-    real_cluster.kubectl("apply", "-f", "-", stdin=applied)
-    try:
+    with granted(real_cluster, "agent", "--config", str(config), "--print-manifests"):
         yield real_cluster
-    finally:
-        real_cluster.kubectl("delete", "-f", "-", "--wait=false", stdin=applied)
-        real_cluster.kubectl("wait", "--for=delete", f"ns/{SPACE}", "--timeout=60s")
 
 
 def write_kubeconfig(cluster: RealCluster, *bound: str) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -18,9 +17,10 @@ from tests.cluster.agents import WITH_THE_TESTS, AgentProcess, agent_command, se
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod
 from tests.cluster.plugins import GATED, GATED_DRIVER, install_plugin
+from tests.cluster.rights import SPACE, granted
 from tests.cluster.watching import is_ready, wait_for_object
 
-SPACE, ACCOUNT = "claimsmith-system", "claimsmith-controller"
+ACCOUNT = "claimsmith-controller"
 READY_S = 10.0
 """Within which a pod is ready after the agent is back."""
 CLAIMSMITH = (sys.executable, "-m", "claimsmith")
@@ -37,15 +37,8 @@ def account(real_cluster: RealCluster) -> Iterator[Path]:
 
     Without the Deployment, which has no image here.
     """
-    printing = [*CLAIMSMITH, "controller", "--print-manifests", "controller"]
-    printed = subprocess.run(printing, capture_output=True, text=True, check=True).stdout
-    rights = "---\n".join(text for text in printed.split("---\n") if "kind: Deployment" not in text)
-    real_cluster.kubectl("apply", "-f", "-", stdin=rights)
-    try:
+    with granted(real_cluster, "controller", "--print-manifests", "controller"):
         yield real_cluster.service_account(ACCOUNT, namespace=SPACE)
-    finally:
-        real_cluster.kubectl("delete", "-f", "-", "--wait=false", stdin=rights)
-        real_cluster.kubectl("wait", "--for=delete", f"namespace/{SPACE}", "--timeout=60s")
 
 
 @asynccontextmanager

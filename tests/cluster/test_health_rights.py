@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,10 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import pod
 from tests.cluster.recipe import NODE as OWN
 from tests.cluster.recipe import kubeconfig
+from tests.cluster.rights import SPACE, granted
 from tests.cluster.watching import wait_for, wait_for_object
 
-DRIVER, SPACE, ACCOUNT = "sim.claimsmith.dev", "claimsmith-system", "claimsmith-agent"
+DRIVER, ACCOUNT = "sim.claimsmith.dev", "claimsmith-agent"
 CONFIG = """\
 apiVersion: claimsmith.dev/v1alpha1
 kind: AgentConfiguration
@@ -48,15 +47,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def deployed(real_cluster: RealCluster, folder: Path) -> Iterator[RealCluster]:
     """A cluster to which an operator has applied what the command prints, but for the DaemonSet, which has no image."""
-    command = [sys.executable, "-m", "claimsmith", "agent", "--config", str(folder / "agent.yaml"), "--print-manifests"]
-    manifests = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    applied = "---\n".join(text for text in manifests.split("---\n") if "kind: DaemonSet" not in text)
-    real_cluster.kubectl("apply", "-f", "-", stdin=applied)
-    try:
+    with granted(real_cluster, "agent", "--config", str(folder / "agent.yaml"), "--print-manifests"):
         yield real_cluster
-    finally:
-        real_cluster.kubectl("delete", "-f", "-", "--wait=false", stdin=applied)
-        real_cluster.kubectl("wait", "--for=delete", f"ns/{SPACE}", "--timeout=60s")
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,23 +16,18 @@ from claimsmith.kube.informers import Informers
 from tests.cluster.agents import serving
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod
+from tests.cluster.rights import SPACE, granted
 from tests.cluster.watching import is_ready, wait_for_object
 
-SPACE, ACCOUNT, DRIVER = "claimsmith-system", "claimsmith-scheduler", "sim.claimsmith.dev"
+ACCOUNT, DRIVER = "claimsmith-scheduler", "sim.claimsmith.dev"
 CARDS = "gpus: [{model: A100-40, count: 2}]"
 
 
 @pytest.fixture
 def account(real_cluster: RealCluster) -> Iterator[Path]:
     """A kubeconfig of the scheduler's account, after an operator has applied what the command prints."""
-    printing = [sys.executable, "-m", "claimsmith", "controller", "--print-manifests", "scheduler"]
-    printed = subprocess.run(printing, capture_output=True, text=True, check=True).stdout
-    real_cluster.kubectl("apply", "-f", "-", stdin=printed)
-    try:
+    with granted(real_cluster, "controller", "--print-manifests", "scheduler"):
         yield real_cluster.service_account(ACCOUNT, namespace=SPACE)
-    finally:
-        real_cluster.kubectl("delete", "-f", "-", "--wait=false", stdin=printed)
-        real_cluster.kubectl("wait", "--for=delete", f"namespace/{SPACE}", "--timeout=60s")
 
 
 async def test_the_scheduler_allocates_and_binds(

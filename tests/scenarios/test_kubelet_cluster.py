@@ -14,24 +14,18 @@ from claimsmith.api.manifests import parse_manifests
 from claimsmith.daemons.clusterplan import plan_cluster
 from claimsmith.daemons.playground import Playground, PlaygroundOptions
 from claimsmith.kube.client import KubeClient, KubeObject
+from tests.scenarios.one_card import ONE_CARD
 from tests.scenarios.small_plugin import RESOURCE, SmallPlugin
 
-CLUSTER = """
+CLUSTER = (
+    """
 apiVersion: claimsmith.dev/v1alpha1
 kind: SimulatedDevices
 metadata: {name: cards}
 spec: {nodes: [alpha, beta], driver: gpu.example.com, gpus: [{model: T4, count: 2}]}
----
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: gpu}
-spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: one, namespace: default}
-spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
 """
+    + ONE_CARD
+)
 
 
 COUNTED = """

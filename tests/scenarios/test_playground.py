@@ -18,23 +18,17 @@ from claimsmith.daemons.onlooker import Onlooker
 from claimsmith.daemons.playground import Playground, PlaygroundOptions
 from claimsmith.errors import InputError
 from claimsmith.model.names import PodRef
+from tests.scenarios.one_card import ONE_CARD
 
-CLUSTER = """
+CLUSTER = (
+    """
 apiVersion: claimsmith.dev/v1alpha1
 kind: SimulatedDevices
 metadata: {name: cards}
 spec: {nodes: [alpha, beta], driver: gpu.example.com, gpus: [{model: T4, count: 4}]}
----
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: gpu}
-spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: one, namespace: default}
-spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
 """
+    + ONE_CARD
+)
 
 
 def pods(count: int) -> str:

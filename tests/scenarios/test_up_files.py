@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.cli_process import UpProcess, run_claimsmith, start_claimsmith, up
+from tests.scenarios.one_card import ONE_CARD
 
 pytestmark = pytest.mark.kubectl
 
@@ -23,17 +24,6 @@ spec:
   driver: gpu.example.com
   gpus:
   - {model: T4, name: one}
-"""
-WANTED = """
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: gpu}
-spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: one, namespace: default}
-spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
 """
 SLICES = """
 apiVersion: resource.k8s.io/v1
@@ -109,7 +99,7 @@ def held(cluster: UpProcess) -> list[tuple[str, str]]:
 
 def test_a_card_that_is_added_to_the_file_runs_the_pod_that_waits(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(join(CARDS, WANTED, pod("first"), pod("second")))
+    file.write_text(join(CARDS, ONE_CARD, pod("first"), pod("second")))
     with up("-f", str(file), home=tmp_path) as cluster:
         cluster.kubectl("wait", "pod/second", "--for=condition=PodScheduled=False", "--timeout=60s")
         file.write_text(file.read_text().replace("name: one}\n", "name: one}\n  - {model: T4, name: two}\n", 1))
@@ -145,7 +135,7 @@ spec:
       - {name: gpu, exactly: {deviceClassName: gpu, tolerations: [{key: cooling, operator: Exists}]}}
 """
     (tmp_path / "slices.yaml").write_text(SLICES)
-    (tmp_path / "pods.yaml").write_text(join(WANTED, tolerant, pod("plain"), pod("tolerant", template="any")))
+    (tmp_path / "pods.yaml").write_text(join(ONE_CARD, tolerant, pod("plain"), pod("tolerant", template="any")))
     arguments = ("-f", str(tmp_path / "slices.yaml"), "-f", str(tmp_path / "pods.yaml"))
     with up(*arguments, home=tmp_path) as cluster:
         wait_running(cluster, "plain", "tolerant")
@@ -158,7 +148,7 @@ spec:
 
 
 def test_objects_of_another_cluster_begin_anew(tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text(join(CARDS, WANTED, pod("first")))
+    (tmp_path / "cluster.yaml").write_text(join(CARDS, ONE_CARD, pod("first")))
     with up("-f", str(tmp_path / "cluster.yaml"), home=tmp_path) as cluster:
         wait_running(cluster, "first")
         kinds = "nodes,deviceclasses,resourceclaimtemplates,resourceclaims,resourceslices,pods,events"
@@ -172,7 +162,7 @@ def test_objects_of_another_cluster_begin_anew(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_read(tmp_path: Path) -> None:
-    with up("-f", "-", home=tmp_path, text=join(CARDS, WANTED, pod("first")).encode()) as cluster:
+    with up("-f", "-", home=tmp_path, text=join(CARDS, ONE_CARD, pod("first")).encode()) as cluster:
         wait_running(cluster, "first")
 
         assert devices(cluster) == held(cluster) == [("alpha", "one")]
@@ -184,7 +174,7 @@ def test_settings_that_name_no_node_get_one(tmp_path: Path) -> None:
 
 
 def test_without_nodes_it_says_so(tmp_path: Path) -> None:
-    with up("-f", "-", home=tmp_path, text=WANTED.encode()) as cluster:
+    with up("-f", "-", home=tmp_path, text=ONE_CARD.encode()) as cluster:
         assert "no node in the files, so no pod can run" in cluster.err
 
 
@@ -201,7 +191,7 @@ def test_the_example_runs_without_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_with_nothing_left(tmp_path: Path, number: signal.Signals) -> None:
-    with up("-f", "-", home=tmp_path, text=join(CARDS, WANTED, pod("first")).encode()) as cluster:
+    with up("-f", "-", home=tmp_path, text=join(CARDS, ONE_CARD, pod("first")).encode()) as cluster:
         wait_running(cluster, "first")
         ended = cluster.end(number)
 

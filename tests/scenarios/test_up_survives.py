@@ -17,8 +17,10 @@ from claimsmith.errors import UnreachableError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.reflector import Reflector
 from tests.scenarios.cli_process import UpProcess, run_claimsmith, up
+from tests.scenarios.one_card import ONE_CARD
 
-CLUSTER = """
+CLUSTER = (
+    """
 apiVersion: claimsmith.dev/v1alpha1
 kind: SimulatedDevices
 metadata: {name: cards}
@@ -26,17 +28,9 @@ spec:
   nodes: [alpha, beta, gamma]
   driver: gpu.example.com
   gpus: [{model: T4, count: 4}]
----
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: gpu}
-spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: one, namespace: default}
-spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
 """
+    + ONE_CARD
+)
 KILLED_AFTER: Final = (2, 7, 12, 17)
 """How many pods have been acknowledged when the cluster is killed, life by life."""
 LONG: Final = 2
