@@ -308,7 +308,7 @@ class AlreadyExistsError(ApiError):
 
 
 class ConflictError(ApiError):
-    """Somebody else changed the object in between (409 Conflict); read it again and decide anew."""
+    """Somebody else changed the object in between (409), or made it anew (422 for a uid); read it and decide anew."""
 
 
 class GoneError(ApiError):

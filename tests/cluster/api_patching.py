@@ -178,6 +178,18 @@ def _device_status(device: str, ready: str) -> dict[str, Any]:
     return {**_bare("c", {}), "status": {"devices": [entry]}}
 
 
+def another_object_of_the_name(script: Script) -> None:
+    """Every kind of patch, of the object and of its status, with the uid of an earlier object of the name."""
+    script.make(script.claims, claim("c"))
+    path, metadata = f"{script.claims}/c", {"name": "c", "uid": "00000000-0000-4000-8000-000000000000"}
+    for part in ("", "/status"):
+        script.ask("PATCH", path + part, {"metadata": metadata, "status": {}}, type=MERGE)
+        script.ask("PATCH", path + part, _bare("c", metadata), type=APPLY, fieldManager="m")
+    operation = {"op": "replace", "path": "/metadata/uid", "value": metadata["uid"]}
+    script.ask("PATCH", path, [operation], type=JSON_PATCH)
+    script.ask("PATCH", path, {"metadata": metadata}, type=STRATEGIC)
+
+
 BEHAVIOURS = {
     found.__name__: found
     for found in (
@@ -185,6 +197,7 @@ BEHAVIOURS = {
         a_slice_is_applied,
         a_status_is_applied,
         a_status_is_written_by_itself,
+        another_object_of_the_name,
         json_patches,
         merge_patches,
         strategic_patches,

@@ -116,6 +116,18 @@ async def test_deleting_another_object_of_the_name_is_refused(client: KubeClient
         await client.delete(NODE, "a", preconditions=Preconditions(uid="another"))
 
 
+@pytest.mark.parametrize("subresource", ["", "status"])
+async def test_changing_another_object_of_the_name_is_a_conflict(client: KubeClient, subresource: str) -> None:
+    await client.create(NODE, {"metadata": {"name": "a"}})
+    patch = {"metadata": {"name": "a", "uid": "00000000-0000-4000-8000-000000000000"}, "status": {"phase": "Running"}}
+
+    for kind in ("merge", "strategic"):
+        with pytest.raises(ConflictError):
+            await client.patch(NODE, "a", patch, patch_type=kind, subresource=subresource)
+    with pytest.raises(ConflictError):
+        await client.apply(NODE, patch, field_manager="m", subresource=subresource)
+
+
 async def test_a_name_can_be_used_once(client: KubeClient) -> None:
     await client.create(SERVICE_ACCOUNT, {"metadata": meta("a")})
 

@@ -30,6 +30,7 @@ _BY_STATUS: Final[dict[int, type[ApiError]]] = {
     422: InvalidObjectError,
 }
 _TEXT_MAX: Final = 2000
+_UID_FIELD: Final = "metadata.uid"
 
 
 def parse_object(answer: Answer, what: str) -> dict[str, Any]:
@@ -71,7 +72,11 @@ def build_error(answer: Answer, what: str) -> ApiError:
 def build_status_error(status: dict[str, Any], what: str) -> ApiError:
     """Return the exception for a Kubernetes Status, such as the object of a watch's ERROR event.
 
-    Source: metav1.Status; reasons of k8s.io/apimachinery v0.37.2 pkg/apis/meta/v1/types.go.
+    A patch that names another uid than the object has is refused as Invalid: that is a conflict, since the object it
+    was meant for is gone.
+
+    Source: metav1.Status; reasons of k8s.io/apimachinery v0.37.2 pkg/apis/meta/v1/types.go; for the uid,
+    ValidateObjectMetaAccessorUpdate there.
     """
     code = status.get("code")
     code = code if isinstance(code, int) else 500
@@ -84,7 +89,16 @@ def build_status_error(status: dict[str, Any], what: str) -> ApiError:
         return AlreadyExistsError(message, status=code, reason=reason)
     if reason == "Expired":
         return GoneError(message, status=code, reason=reason)
+    if code == 422 and _UID_FIELD in _find_fields(status):
+        return ConflictError(message, status=code, reason=reason)
     return _BY_STATUS.get(code, ApiError)(message, status=code, reason=reason)
+
+
+def _find_fields(status: dict[str, Any]) -> list[object]:
+    """Return the fields that a Status names as causes."""
+    details = status.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return [cause.get("field") for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
 
 
 def _find_retry_after(status: dict[str, Any]) -> float | None:

@@ -9,24 +9,17 @@ Source: AuthorizedForDeviceStatus of pkg/apis/resource, kubernetes v1.37.2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from claimsmith.api.kinds import RESOURCE_CLAIM, Kind
 from claimsmith.api.resource_v1_claims import encode_device_status
-from claimsmith.errors import ConflictError, InvalidObjectError
 from claimsmith.kube.client import KubeObject
 from claimsmith.model.claim import AllocatedDeviceStatus
 from claimsmith.model.prepared import ClaimKey
 
 __all__ = ["StatusApplier", "apply_device_status", "plan_device_status"]
-
-_OTHER_CLAIM: Final = "metadata.uid: Invalid value"
-"""How an API server refuses an object that it has under another uid: a claim that was made anew.
-
-Source: ValidateObjectMetaAccessorUpdate of k8s.io/apimachinery v0.37.2.
-"""
 
 
 class StatusApplier(Protocol):
@@ -68,9 +61,4 @@ async def apply_device_status(
         ApiError: It can't be written now.
     """
     plan = plan_device_status(claim, devices)
-    try:
-        await client.apply(RESOURCE_CLAIM, plan, field_manager=driver, force=True, subresource="status")
-    except InvalidObjectError as error:
-        if _OTHER_CLAIM not in str(error):
-            raise
-        raise ConflictError(str(error), status=error.status, reason=error.reason) from error
+    await client.apply(RESOURCE_CLAIM, plan, field_manager=driver, force=True, subresource="status")

@@ -63,6 +63,8 @@ def failed(code: int, reason: str = "", **details: Any) -> Answer:
         (failed(401, "Unauthorized"), ForbiddenError),
         (failed(403, "Forbidden"), ForbiddenError),
         (failed(422, "Invalid"), InvalidObjectError),
+        (failed(422, "Invalid", causes=[{"field": "metadata.name"}]), InvalidObjectError),
+        (failed(422, "Invalid", causes=[{"field": "metadata.uid"}]), ConflictError),
         (failed(400, "BadRequest"), InvalidObjectError),
         (Answer(status=502, body=b"<html>bad gateway</html>"), ApiError),
     ],
