@@ -8,6 +8,7 @@ from typing import TypeVar
 from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
+from claimsmith.model.podgroup import PodGroup
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
@@ -16,7 +17,9 @@ __all__ = ["ClusterObject", "build_snapshot", "sort_rules", "sort_slices"]
 
 T = TypeVar("T")
 
-ClusterObject = Node | ResourceSlice | DeviceClass | ResourceClaim | ResourceClaimTemplate | Pod | DeviceTaintRule
+ClusterObject = (
+    Node | ResourceSlice | DeviceClass | ResourceClaim | ResourceClaimTemplate | Pod | PodGroup | DeviceTaintRule
+)
 """Whatever an allocation depends on."""
 
 
@@ -41,6 +44,7 @@ def build_snapshot(objects: Iterable[ClusterObject], *, resource_version: str = 
         templates={ClaimRef(item.metadata.namespace, item.metadata.name): item for item in templates},
         pods={item.ref: item for item in _of_kind(everything, Pod)},
         taint_rules=sort_rules(rules.values()),
+        pod_groups={item.ref: item for item in _of_kind(everything, PodGroup)},
         resource_version=resource_version,
     )
 

@@ -11,12 +11,13 @@ from claimsmith.cluster.overlay import ClaimListener, ClaimOverlay
 from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.names import ClaimRef, PodRef
 from claimsmith.model.node import Node
+from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import NodeAllocatableClaim, Pod
 
-__all__ = ["ClusterCache", "NodeListener", "PodListener", "Reservation", "SliceListener"]
+__all__ = ["ClusterCache", "GroupListener", "NodeListener", "PodListener", "Reservation", "SliceListener"]
 
 SliceListener = Callable[[ResourceSlice | None, ResourceSlice | None], None]
 """Gets a slice before and after a change; None: absent."""
@@ -24,6 +25,8 @@ NodeListener = Callable[[Node | None, Node | None], None]
 """Gets a node before and after a change; None: absent."""
 PodListener = Callable[[Pod | None, Pod | None], None]
 """Gets a pod, with the node that it is assumed on, before and after a change; None: absent."""
+GroupListener = Callable[[PodGroup | None, PodGroup | None], None]
+"""Gets a pod group before and after a change; None: absent."""
 
 _SLICES: Final = "slices"
 _RULES: Final = "taint_rules"
@@ -72,6 +75,7 @@ class ClusterCache:
         self.nodes: dict[str, Node] = {}
         self.classes: dict[str, DeviceClass] = {}
         self.pods: dict[PodRef, Pod] = {}
+        self.groups: dict[PodGroupRef, PodGroup] = {}
         self._templates: dict[ClaimRef, ResourceClaimTemplate] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._slices: dict[str, ResourceSlice] = {}
@@ -81,6 +85,7 @@ class ClusterCache:
         self._assumed: dict[str, _Assumed] = {}
         self._pod_listeners: list[PodListener] = []
         self._node_listeners: list[NodeListener] = []
+        self._group_listeners: list[GroupListener] = []
         self._slice_listeners: list[SliceListener] = []
         self._rule_listeners: list[Callable[[], None]] = []
         self._snapshot: ClusterSnapshot | None = None
@@ -96,6 +101,12 @@ class ClusterCache:
         self._node_listeners.append(listener)
         for node in tuple(self.nodes.values()):
             listener(None, node)
+
+    def subscribe_groups(self, listener: GroupListener) -> None:
+        """Call the listener for all pod groups present, and from now on for every change."""
+        self._group_listeners.append(listener)
+        for group in tuple(self.groups.values()):
+            listener(None, group)
 
     def subscribe_slices(self, listener: SliceListener) -> None:
         """Call the listener for all slices present, and from now on for every change."""
@@ -123,6 +134,7 @@ class ClusterCache:
                 pods=dict(self.pods),
                 taint_rules=self._sorted.setdefault(_RULES, sort_rules(self._rules.values())),
                 namespace_labels=dict(self._namespaces),
+                pod_groups=dict(self.groups),
             )
         return self._snapshot
 
@@ -189,6 +201,12 @@ class ClusterCache:
         """Take in a change of a node."""
         self._put(self.nodes, old.name if old else "", new.name if new else "", new)
         for listener in self._node_listeners:
+            listener(old, new)
+
+    def see_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Take in a change of a pod group."""
+        self._put(self.groups, old.ref if old else None, new.ref if new else None, new)
+        for listener in self._group_listeners:
             listener(old, new)
 
     def see_class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimsmith.api import core, resource
+from claimsmith.api import core, resource, scheduling
 from claimsmith.api.core_pods import parse_pod
 from claimsmith.api.kinds import (
     DEVICE_CLASS,
@@ -10,6 +10,7 @@ from claimsmith.api.kinds import (
     NAMESPACE,
     NODE,
     POD,
+    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
@@ -19,9 +20,10 @@ from claimsmith.kube.informers import Informers
 from claimsmith.kube.reflector import Reflector
 from claimsmith.model.claim import ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.node import Node
+from claimsmith.model.podgroup import PodGroup
 from claimsmith.model.workload import Pod
 
-__all__ = ["follow_claims", "follow_cluster", "follow_nodes", "follow_pods", "follow_templates"]
+__all__ = ["follow_claims", "follow_cluster", "follow_groups", "follow_nodes", "follow_pods", "follow_templates"]
 
 
 def follow_pods(informers: Informers) -> Reflector[Pod]:
@@ -44,6 +46,11 @@ def follow_nodes(informers: Informers) -> Reflector[Node]:
     return informers.of(NODE, core.parse_node)
 
 
+def follow_groups(informers: Informers) -> Reflector[PodGroup]:
+    """Return the shared reflector of all pod groups; a server that does not know the kind has none."""
+    return informers.of(POD_GROUP, scheduling.parse_pod_group)
+
+
 def follow_cluster(informers: Informers, cache: ClusterCache) -> None:
     """Feed the cache from the shared reflectors of all kinds that a decision depends on."""
     follow_nodes(informers).subscribe(cache.see_node)
@@ -52,5 +59,6 @@ def follow_cluster(informers: Informers, cache: ClusterCache) -> None:
     informers.of(DEVICE_TAINT_RULE, resource.parse_device_taint_rule).subscribe(cache.see_taint_rule)
     informers.of(NAMESPACE, core.parse_namespace).subscribe(cache.see_namespace)
     follow_templates(informers).subscribe(cache.see_template)
+    follow_groups(informers).subscribe(cache.see_group)
     follow_claims(informers).subscribe(cache.see_claim)
     follow_pods(informers).subscribe(cache.see_pod)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.names import ClaimRef, PodRef
 from claimsmith.model.node import Node
+from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.workload import Pod
 
@@ -16,7 +17,7 @@ __all__ = ["ClusterSnapshot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """Nodes, slices, classes, claims and pods that belong together.
+    """Nodes, slices, classes, claims, pods and their groups that belong together.
 
     Args:
         slices: In the order in which the server lists them (by name).
@@ -32,6 +33,7 @@ class ClusterSnapshot:
     pods: Mapping[PodRef, Pod] = field(default_factory=dict)
     taint_rules: tuple[DeviceTaintRule, ...] = ()
     namespace_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    pod_groups: Mapping[PodGroupRef, PodGroup] = field(default_factory=dict)
     resource_version: str = ""
 
     def allocated_claims(self) -> tuple[ResourceClaim, ...]:
