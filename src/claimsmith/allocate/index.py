@@ -157,6 +157,14 @@ class PreparedCluster:
         self._claims = claims
         self._note_uses(touched)
 
+    def hold(self, claim: ResourceClaim) -> None:
+        """Count what an allocated claim holds that is not among the cluster's; to be released before an update."""
+        self._note_uses(self._ledger.add(("held", claim.ref), claim))
+
+    def release(self, claim: ResourceClaim) -> None:
+        """Forget what was counted by `hold` for the same claim with the same allocation."""
+        self._note_uses(self._ledger.remove(("held", claim.ref), claim))
+
     def plan(self, claims: Iterable[ResourceClaim]) -> PodPlan:
         """Return the claims ready for the search on any node, until the next update."""
         return plan_claims(claims, self.classes, features=self.features, intern=self.intern)
@@ -198,6 +206,25 @@ class PreparedCluster:
     def find_use(self, device: DeviceId) -> DeviceUse:
         """Return how a device is used, published or not."""
         return self._ledger.uses.get(device, FREE)
+
+    @property
+    def uses(self) -> Mapping[DeviceId, DeviceUse]:
+        """How devices are used, published or not; those that are free are absent."""
+        return self._ledger.uses
+
+    @property
+    def history(self) -> tuple[ResourceSlice, ...]:
+        """Slices that are no longer published."""
+        records = (record for records in self._history.values() for record in records)
+        return tuple({id(record.slice): record.slice for record in records}.values())
+
+    def find_slices(self, node: Node) -> tuple[ResourceSlice, ...]:
+        """Return the slices that may decide what a node can use, with taint rules merged in, in list order."""
+        visible = self.find_visible(node)
+        pools = dict.fromkeys(record.slice.pool_id for record in visible)
+        records = {record.position: record for pool in pools for record in self._index.find_slices(pool)}
+        records.update((record.position, record) for record in visible)
+        return tuple(records[position].slice for position in sorted(records))
 
     def screen_node(self, view: NodeView, shape: RequestShape) -> Screened:
         """Return the devices of the node that a request of the shape may choose from."""
