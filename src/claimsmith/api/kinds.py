@@ -32,11 +32,14 @@ __all__ = [
     "NODE",
     "OLDER_KINDS",
     "POD",
+    "POD_DISRUPTION_BUDGET",
     "POD_GROUP",
     "PRIORITY_CLASS",
+    "READ_KINDS",
     "RESOURCE_CLAIM",
     "RESOURCE_CLAIM_TEMPLATE",
     "RESOURCE_POOL_STATUS_REQUEST",
+    "RESOURCE_QUOTA",
     "RESOURCE_SLICE",
     "SERVED_KINDS",
     "SERVICE_ACCOUNT",
@@ -258,6 +261,25 @@ RESOURCE_POOL_STATUS_REQUEST: Final = Kind(
 )
 """A question about a pool. It is checked, but neither read nor served: nothing here answers it."""
 
+POD_DISRUPTION_BUDGET: Final = Kind(
+    group="policy",
+    version="v1",
+    kind="PodDisruptionBudget",
+    plural="poddisruptionbudgets",
+    module="policy",
+    short_names=("pdb",),
+    has_status=True,
+)
+RESOURCE_QUOTA: Final = Kind(
+    group="",
+    version="v1",
+    kind="ResourceQuota",
+    plural="resourcequotas",
+    module="core_quota",
+    short_names=("quota",),
+    has_status=True,
+)
+
 DEVICE_REPORT: Final = Kind(
     group="claimsmith.dev",
     version="v1alpha1",
@@ -329,14 +351,18 @@ Source: pkg/registry/resource/rest/storage_resource.go in k8s.io/kubernetes v1.3
 SERVED_KINDS: Final[tuple[Kind, ...]] = (*KINDS, *OLDER_KINDS)
 """All kinds in all versions; of each kind the version in which it is kept comes first."""
 
+READ_KINDS: Final[tuple[Kind, ...]] = (RESOURCE_QUOTA, POD_DISRUPTION_BUDGET)
+"""Kinds that are read from clusters and files, and that embedded servers don't serve: nothing there obeys them."""
+
+_KNOWN: Final = (*SERVED_KINDS, *READ_KINDS)
 _BY_KIND: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
-    {(kind.api_version, kind.kind): kind for kind in SERVED_KINDS}
+    {(kind.api_version, kind.kind): kind for kind in _KNOWN}
 )
 _BY_LIST: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
-    {(kind.api_version, kind.list_kind): kind for kind in SERVED_KINDS if kind.is_listable}
+    {(kind.api_version, kind.list_kind): kind for kind in _KNOWN if kind.is_listable}
 )
 _BY_PLURAL: Final[Mapping[tuple[str, str, str], Kind]] = MappingProxyType(
-    {(kind.group, kind.version, kind.plural): kind for kind in SERVED_KINDS}
+    {(kind.group, kind.version, kind.plural): kind for kind in _KNOWN}
 )
 
 

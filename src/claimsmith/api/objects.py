@@ -11,16 +11,19 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from claimsmith.api import core, resource, scheduling
+from claimsmith.api import core, policy, resource, scheduling
 from claimsmith.api.kinds import (
     DEVICE_CLASS,
     DEVICE_TAINT_RULE,
     NAMESPACE,
     NODE,
     POD,
+    POD_DISRUPTION_BUDGET,
     POD_GROUP,
+    PRIORITY_CLASS,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_QUOTA,
     RESOURCE_SLICE,
     WORKLOAD,
     Kind,
@@ -34,6 +37,7 @@ from claimsmith.errors import FieldError
 from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.node import Node
 from claimsmith.model.podgroup import PodGroup, Workload
+from claimsmith.model.policy import DisruptionBudget, PriorityClass, ResourceQuota
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.record import Namespace
 from claimsmith.model.workload import Pod
@@ -61,6 +65,9 @@ ModelObject: TypeAlias = (
     | Workload
     | Node
     | Namespace
+    | DisruptionBudget
+    | ResourceQuota
+    | PriorityClass
 )
 """What manifests of the kinds that the model knows become."""
 
@@ -78,6 +85,9 @@ _PARSERS: Final[Mapping[Kind, _Parser]] = MappingProxyType(
         WORKLOAD: scheduling.parse_workload,
         NODE: core.parse_node,
         NAMESPACE: core.parse_namespace,
+        POD_DISRUPTION_BUDGET: policy.parse_budget,
+        RESOURCE_QUOTA: policy.parse_quota,
+        PRIORITY_CLASS: policy.parse_priority_class,
     }
 )
 

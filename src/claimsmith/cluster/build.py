@@ -9,16 +9,29 @@ from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemp
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
 from claimsmith.model.podgroup import PodGroup
+from claimsmith.model.policy import DisruptionBudget, PriorityClass, ResourceQuota
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
+from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 
-__all__ = ["ClusterObject", "build_snapshot", "sort_rules", "sort_slices"]
+__all__ = ["ClusterObject", "build_snapshot", "sort_quotas", "sort_rules", "sort_slices"]
 
 T = TypeVar("T")
 
 ClusterObject = (
-    Node | ResourceSlice | DeviceClass | ResourceClaim | ResourceClaimTemplate | Pod | PodGroup | DeviceTaintRule
+    Node
+    | ResourceSlice
+    | DeviceClass
+    | ResourceClaim
+    | ResourceClaimTemplate
+    | Pod
+    | PodGroup
+    | DeviceTaintRule
+    | Namespace
+    | DisruptionBudget
+    | ResourceQuota
+    | PriorityClass
 )
 """Whatever an allocation depends on."""
 
@@ -36,6 +49,7 @@ def build_snapshot(objects: Iterable[ClusterObject], *, resource_version: str = 
     templates = _of_kind(everything, ResourceClaimTemplate)
     slices = {item.name: item for item in _of_kind(everything, ResourceSlice)}
     rules = {item.metadata.name: item for item in _of_kind(everything, DeviceTaintRule)}
+    quotas = {(item.metadata.namespace, item.metadata.name): item for item in _of_kind(everything, ResourceQuota)}
     return ClusterSnapshot(
         nodes={item.name: item for item in _of_kind(everything, Node)},
         slices=sort_slices(slices.values()),
@@ -44,7 +58,11 @@ def build_snapshot(objects: Iterable[ClusterObject], *, resource_version: str = 
         templates={ClaimRef(item.metadata.namespace, item.metadata.name): item for item in templates},
         pods={item.ref: item for item in _of_kind(everything, Pod)},
         taint_rules=sort_rules(rules.values()),
+        namespace_labels={item.name: item.labels for item in _of_kind(everything, Namespace)},
         pod_groups={item.ref: item for item in _of_kind(everything, PodGroup)},
+        budgets={item.ref: item for item in _of_kind(everything, DisruptionBudget)},
+        quotas=sort_quotas(quotas.values()),
+        priority_classes={item.name: item for item in _of_kind(everything, PriorityClass)},
         resource_version=resource_version,
     )
 
@@ -57,6 +75,11 @@ def sort_slices(slices: Iterable[ResourceSlice]) -> tuple[ResourceSlice, ...]:
 def sort_rules(rules: Iterable[DeviceTaintRule]) -> tuple[DeviceTaintRule, ...]:
     """Return taint rules in the order in which the API server lists them: by the bytes of their names."""
     return tuple(sorted(rules, key=lambda item: item.metadata.name.encode()))
+
+
+def sort_quotas(quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
+    """Return quotas by namespace and name."""
+    return tuple(sorted(quotas, key=lambda item: (item.metadata.namespace, item.metadata.name)))
 
 
 def _of_kind(objects: tuple[ClusterObject, ...], kind: type[T]) -> tuple[T, ...]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from claimsmith.cluster.build import sort_rules, sort_slices
+from claimsmith.cluster.build import sort_quotas, sort_rules, sort_slices
 from claimsmith.cluster.overlay import ClaimListener, ClaimOverlay
 from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.names import ClaimRef, PodRef
 from claimsmith.model.node import Node
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
+from claimsmith.model.policy import BudgetRef, DisruptionBudget, PriorityClass, ResourceQuota
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
@@ -78,6 +79,9 @@ class ClusterCache:
         self.groups: dict[PodGroupRef, PodGroup] = {}
         self._templates: dict[ClaimRef, ResourceClaimTemplate] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._budgets: dict[BudgetRef, DisruptionBudget] = {}
+        self._quotas: dict[tuple[str, str], ResourceQuota] = {}
+        self._priorities: dict[str, PriorityClass] = {}
         self._slices: dict[str, ResourceSlice] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
         self._sorted: dict[str, tuple[Any, ...]] = {}
@@ -135,6 +139,9 @@ class ClusterCache:
                 taint_rules=self._sorted.setdefault(_RULES, sort_rules(self._rules.values())),
                 namespace_labels=dict(self._namespaces),
                 pod_groups=dict(self.groups),
+                budgets=dict(self._budgets),
+                quotas=sort_quotas(self._quotas.values()),
+                priority_classes=dict(self._priorities),
             )
         return self._snapshot
 
@@ -235,6 +242,18 @@ class ClusterCache:
         """Take in a change of a namespace, of which the labels count."""
         self._put(self._namespaces, old.name if old else "", new.name if new else "", new.labels if new else None)
 
+    def see_budget(self, old: DisruptionBudget | None, new: DisruptionBudget | None) -> None:
+        """Take in a change of a disruption budget."""
+        self._put(self._budgets, old.ref if old else None, new.ref if new else None, new)
+
+    def see_quota(self, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
+        """Take in a change of a quota."""
+        self._put(self._quotas, _quota_key(old), _quota_key(new), new)
+
+    def see_priority_class(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
+        """Take in a change of a priority class."""
+        self._put(self._priorities, old.name if old else "", new.name if new else "", new)
+
     def _put(self, target: dict[Any, Any], old_key: object, new_key: object, new: object | None) -> None:
         if new is None:
             target.pop(old_key, None)
@@ -260,6 +279,10 @@ class ClusterCache:
 
     def _spoil(self) -> None:
         self._snapshot = None
+
+
+def _quota_key(quota: ResourceQuota | None) -> tuple[str, str] | None:
+    return None if quota is None else (quota.metadata.namespace, quota.metadata.name)
 
 
 def _template_ref(template: ResourceClaimTemplate | None) -> ClaimRef | None:

@@ -7,11 +7,21 @@ the simulated driver under the name of their own driver, so that a cluster's pub
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from claimsmith.api.kinds import EVENT, LEASE, NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
+from claimsmith.api.kinds import (
+    EVENT,
+    LEASE,
+    NAMESPACE,
+    NODE,
+    POD,
+    READ_KINDS,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    Kind,
+)
 from claimsmith.api.manifests import Manifest
 from claimsmith.daemons.sorted_manifests import AGENT_KIND, SETTINGS_KIND, namespace_of, sort_manifests
 from claimsmith.errors import InputError
@@ -108,9 +118,8 @@ def plan_cluster(manifests: Iterable[Manifest], *, strict: bool = False) -> Clus
     """
     found = sort_manifests(manifests, strict=strict)
     _check_agents(found.agents)
-    objects = [
-        PlannedObject(kind=kind, manifest=item) for kind, item in found.objects if not _is_made_again(kind, item)
-    ]
+    served = [(kind, item) for kind, item in found.objects if kind not in READ_KINDS]
+    objects = [PlannedObject(kind=kind, manifest=item) for kind, item in served if not _is_made_again(kind, item)]
     stand_ins, rest = _split_slices(objects)
     settings = (*found.settings, *stand_ins)
     nodes = _plan_nodes([item.manifest for item in rest if item.kind is NODE], settings)
@@ -122,9 +131,16 @@ def plan_cluster(manifests: Iterable[Manifest], *, strict: bool = False) -> Clus
         objects=tuple(rest),
         namespaces=tuple(name for name in used if name not in made),
         settings=settings,
-        left_out=found.left_out,
+        left_out=(*found.left_out, *_explain_unserved(found.objects)),
         agent=next(iter(found.agents), None),
     )
+
+
+def _explain_unserved(objects: Iterable[tuple[Kind, Manifest]]) -> Iterator[str]:
+    """Yield a sentence for each object that an embedded server doesn't serve."""
+    for kind, item in objects:
+        if kind in READ_KINDS:
+            yield f"{item.locate()}: left out {kind}; an embedded cluster does not obey it, whatif and preempt do"
 
 
 def _check_agents(agents: Sequence[Manifest]) -> None:

@@ -9,6 +9,7 @@ from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemp
 from claimsmith.model.names import ClaimRef, PodRef
 from claimsmith.model.node import Node
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
+from claimsmith.model.policy import BudgetRef, DisruptionBudget, PriorityClass, ResourceQuota
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.workload import Pod
 
@@ -34,6 +35,9 @@ class ClusterSnapshot:
     taint_rules: tuple[DeviceTaintRule, ...] = ()
     namespace_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     pod_groups: Mapping[PodGroupRef, PodGroup] = field(default_factory=dict)
+    budgets: Mapping[BudgetRef, DisruptionBudget] = field(default_factory=dict)
+    quotas: tuple[ResourceQuota, ...] = ()
+    priority_classes: Mapping[str, PriorityClass] = field(default_factory=dict)
     resource_version: str = ""
 
     def allocated_claims(self) -> tuple[ResourceClaim, ...]:

@@ -110,6 +110,7 @@ class Pod:
         requests, limits: For the pod as a whole (`spec.resources`), where they replace those of its containers.
         extended_claim_name: `status.extendedResourceClaimStatus.resourceClaimName`; empty when there is none.
         node_allocatable: `status.nodeAllocatableResourceClaimStatuses`.
+        preemption_policy: `Never` or `PreemptLowerPriority`; empty when the field is absent.
         phase: Pending, Running, Succeeded, Failed or Unknown.
     """
 
@@ -124,6 +125,8 @@ class Pod:
     node_affinity: NodeSelector | None = None
     tolerations: tuple[PodToleration, ...] = ()
     priority: int = 0
+    priority_class: str = ""
+    preemption_policy: str = ""
     overhead: Mapping[str, Quantity] = field(default_factory=dict)
     requests: Mapping[str, Quantity] = field(default_factory=dict)
     limits: Mapping[str, Quantity] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from claimsmith.api.kinds import (
     KINDS,
     OLDER_KINDS,
     POD,
+    READ_KINDS,
     RESOURCE_CLAIM,
     SERVED_KINDS,
     Kind,
@@ -23,7 +24,7 @@ from claimsmith.api.kinds import (
 from claimsmith.errors import InputError
 
 
-@pytest.mark.parametrize("kind", SERVED_KINDS, ids=str)
+@pytest.mark.parametrize("kind", [*SERVED_KINDS, *READ_KINDS], ids=str)
 def test_every_kind_is_found_by_name_and_by_url_and_has_its_wire_type(kind: Kind) -> None:
     assert find_kind(kind.api_version, kind.kind) is kind
     assert find_resource(kind.group, kind.version, kind.plural) is kind

@@ -247,3 +247,11 @@ def test_the_manifests_are_not_changed() -> None:
     plan_cluster(given)
 
     assert repr([item.object for item in given]) == before
+
+
+def test_kinds_that_nothing_in_an_embedded_cluster_obeys_are_left_out_aloud() -> None:
+    budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec: {maxUnavailable: 1}\n"
+    found = plan(SETTINGS, budget)
+
+    assert found.objects == ()
+    assert "left out policy/v1 PodDisruptionBudget; an embedded cluster does not obey it" in found.left_out[0]
