@@ -158,7 +158,7 @@ class NodePlugin:
         health = self._health.handlers() if options.serves_health else ()
         self._service = SocketServer(endpoint, (*self._dra.handlers(), *health))
         registrar = registration_socket(paths.plugins_registry, name, options.instance_uid)
-        self._registrar = SocketServer(registrar, self.registration.handlers())
+        self._registrar = SocketServer(registrar, self.registration.handlers(), is_watched=True)
 
     async def __aenter__(self) -> Self:
         """Read the checkpoint, then serve: first the service, then the registration that names it.

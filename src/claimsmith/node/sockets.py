@@ -3,14 +3,22 @@
 gRPC binds a hidden name in the same folder; the socket is then renamed. So a client never meets a name that nobody
 serves, an old socket is replaced in one step, and gRPC, which removes the name it bound when it stops, can't remove the
 socket of a successor.
+
+In a folder that the kubelet watches, the hidden name is in a hidden folder that stays: the kubelet looks at each name
+that appears, and logs an error about one that is gone by then. It does not look into hidden folders.
+
+Source: handleCreateEvent in pkg/kubelet/pluginmanager/pluginwatcher of kubernetes v1.37.2.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import socket
 import stat
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +37,8 @@ __all__ = ["Handler", "SocketServer", "remove_dead_sockets", "stream_handler", "
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
 _GRACE_S: Final = 1.0
+_COVER: Final = re.compile(r"\.[0-9a-f]{6}")
+_OLD_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +108,18 @@ class SocketServer:
 
     Args:
         path: Where the socket is; an old socket that nobody serves is replaced.
+        is_watched: Whether the kubelet watches the folder.
 
     Raises:
         ConfigError: The path is too long for a socket.
     """
 
-    def __init__(self, path: Path, handlers: Iterable[Handler]) -> None:
+    def __init__(self, path: Path, handlers: Iterable[Handler], *, is_watched: bool = False) -> None:
         self.path = parse_socket_path(path)
         self._hidden = path.with_name(f".{os.urandom(3).hex()}")
+        self._cover: Path | None = None
+        if is_watched:
+            self._cover, self._hidden = self._hidden, self._hidden / "s"
         parse_socket_path(self._hidden)
         self._handlers = tuple(handlers)
         self._server: grpc.aio.Server | None = None
@@ -126,14 +140,17 @@ class SocketServer:
                 (grpc.method_handlers_generic_handler(method.service, {method.name: handler.rpc}),)
             )
         try:
+            if self._cover is not None:
+                _remove_old_covers(self._cover.parent)
+                self._cover.mkdir()
             server.add_insecure_port(f"unix:{self._hidden}")
             await _start_whole(server)
             os.rename(self._hidden, self.path)
         except asyncio.CancelledError:
-            await server.stop(0)
+            await self._end(server, 0)
             raise
         except (RuntimeError, OSError) as error:
-            await server.stop(0)
+            await self._end(server, 0)
             raise ConfigError(
                 f"socket {self.path}: can't be served: {str(error).splitlines()[0]}, allowed a writable folder; "
                 "correct its permissions or choose another folder"
@@ -147,7 +164,13 @@ class SocketServer:
             return
         if self._inode is not None and _inode_of(self.path) == self._inode:
             self.path.unlink(missing_ok=True)
-        await server.stop(_GRACE_S)
+        await self._end(server, _GRACE_S)
+
+    async def _end(self, server: grpc.aio.Server, grace_s: float) -> None:
+        await server.stop(grace_s)
+        if self._cover is not None:
+            with contextlib.suppress(OSError):
+                self._cover.rmdir()
 
 
 async def _start_whole(server: grpc.aio.Server) -> None:
@@ -197,6 +220,15 @@ def remove_dead_sockets(paths: Iterable[Path]) -> tuple[Path, ...]:
         except OSError:
             continue  # It is gone already, or not ours to remove.
     return tuple(removed)
+
+
+def _remove_old_covers(folder: Path) -> None:
+    """Remove the hidden folders that killed processes have left."""
+    for path in folder.glob(".*"):
+        # A folder that is still needed is only just made, or has something in it.
+        with contextlib.suppress(OSError):
+            if _COVER.fullmatch(path.name) and time.time() - path.stat().st_mtime > _OLD_S:
+                path.rmdir()
 
 
 def _is_served(path: Path) -> bool:
