@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from claimsmith.allocate.explain import explain_refusal
-from claimsmith.allocate.explain_text import format_reasons
+from claimsmith.allocate.explain.text import format_reasons
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.search import allocate
 from claimsmith.allocate.verify import verify_allocation

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from claimsmith.allocate.attempt import Attempt, Fatal
 from claimsmith.allocate.engine import Engine, Insight, Outcome, SearchLimits
-from claimsmith.allocate.explain import explain_node
+from claimsmith.allocate.explain.nodes import explain_node
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.lookahead import Lookahead
 from claimsmith.allocate.plan import PodPlan, RequestPlan, refuse_limit

@@ -29,7 +29,7 @@ def explain(
 
     Example: claimsmith explain pod/train -f cluster.yaml -f pod.yaml
     """
-    from claimsmith.allocate.explain_text import format_reasons
+    from claimsmith.allocate.explain.text import format_reasons
 
     decision = decide_offline(files, target, node=node, strict=strict)[0]
     if output is not Format.TABLE:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from claimsmith.allocate.explain import explain_nodes
-from claimsmith.allocate.explain_text import format_event
+from claimsmith.allocate.explain.text import format_event
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.api.kinds import Kind

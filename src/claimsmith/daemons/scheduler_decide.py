@@ -13,7 +13,7 @@ from typing import Final
 
 from claimsmith.allocate.engine import SearchLimits
 from claimsmith.allocate.explain import explain_nodes
-from claimsmith.allocate.explain_text import format_event
+from claimsmith.allocate.explain.text import format_event
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.node_selector import matches_node
 from claimsmith.allocate.search import allocate_on_nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from claimsmith.allocate.explain import explain_nodes
-from claimsmith.allocate.explain_text import EVENT_LENGTH_MAX, format_event, format_reasons, group_reasons
+from claimsmith.allocate.explain.text import EVENT_LENGTH_MAX, format_event, format_reasons, group_reasons
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason

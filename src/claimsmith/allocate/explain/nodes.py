@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from claimsmith.allocate.constraints import AttributeValue, read_value
-from claimsmith.allocate.explain_devices import DeviceFinding, DeviceSorter, format_names
+from claimsmith.allocate.explain.devices import DeviceFinding, DeviceSorter, format_names
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan, refuse_limit
 from claimsmith.allocate.pools import PoolView
