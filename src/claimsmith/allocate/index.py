@@ -179,6 +179,10 @@ class PreparedCluster:
         """Return the slices that may target a node: its own, then the others, each in list order."""
         return self._index.find_visible(node)
 
+    def find_slices(self, pool: PoolId) -> Sequence[SliceRecord]:
+        """Return all slices of a pool, of any generation and for any node, in list order."""
+        return self._index.find_slices(pool)
+
     def view_node(self, node: Node) -> NodeView:
         """Return what the node can reach."""
         known = self._nodes.get(node.name)
@@ -225,6 +229,14 @@ class PreparedCluster:
         records = {record.position: record for pool in pools for record in self._index.find_slices(pool)}
         records.update((record.position, record) for record in visible)
         return tuple(records[position].slice for position in sorted(records))
+
+    def find_uses(self, device: DeviceId) -> tuple[DeviceUse, ...]:
+        """Return the use of a device by each of the claims that hold it, in the order in which they came."""
+        return self._ledger.find_entries(device)
+
+    def find_old(self, device: DeviceId) -> DeviceRecord | None:
+        """Return a device that is not published now, as an outdated slice or the history has it."""
+        return self._find_old(device)
 
     def screen_node(self, view: NodeView, shape: RequestShape) -> Screened:
         """Return the devices of the node that a request of the shape may choose from."""

@@ -111,6 +111,10 @@ class UsageLedger:
             self._sum(device)
         return touched
 
+    def find_entries(self, device: DeviceId) -> tuple[DeviceUse, ...]:
+        """Return what each claim holds of a device, in the order in which they were added."""
+        return tuple(self._entries.get(device, {}).values())
+
     def _sum(self, device: DeviceId) -> None:
         entries = self._entries.get(device)
         if not entries:
