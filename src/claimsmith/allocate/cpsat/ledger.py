@@ -1,0 +1,69 @@
+"""What the members of a batch hold while an answer is made: devices, room on nodes, claims that have got devices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from claimsmith.allocate.cpsat.layout import Layout, has_room, reaches
+from claimsmith.allocate.cpsat.solution import Placed
+from claimsmith.model.claim import AllocationResult, ResourceClaim
+from claimsmith.model.decision import Allocation, Decision
+from claimsmith.model.names import ClaimRef
+
+__all__ = ["BatchLedger"]
+
+
+class BatchLedger:
+    """Books members one after the other, and gives back what it has booked."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._taken: dict[str, Counter[str]] = {}
+        self._allocated: dict[ClaimRef, AllocationResult] = {}
+        self.placed: list[Placed | None] = [None] * len(layout.members)
+        self.order: list[int] = []
+        self.failed: dict[int, Decision] = {}
+
+    def find_wanted(self, place: int) -> tuple[ResourceClaim, ...]:
+        """Return the claims of a member that have no devices yet, each once."""
+        claims = {claim.ref: claim for claim in self._layout.members[place].claims if claim.allocation is None}
+        return tuple(claim for ref, claim in claims.items() if ref not in self._allocated)
+
+    def find_nodes(self, place: int) -> Iterator[str]:
+        """Give the nodes that have room for a member and reach the devices that its claims have got."""
+        member, layout = self._layout.members[place], self._layout
+        allocations = [self._allocated[claim.ref] for claim in member.claims if claim.ref in self._allocated]
+        for name in layout.allowed[place]:
+            taken = self._taken.get(name, Counter())
+            if has_room(layout.batch, name, member.demand, taken=taken) and all(
+                reaches(allocation, layout.nodes[name]) for allocation in allocations
+            ):
+                yield name
+
+    def book(self, place: int, found: Allocation, wanted: tuple[ResourceClaim, ...]) -> None:
+        """Count what a member has got for the claims that it wanted."""
+        member = self._layout.members[place]
+        fresh = tuple(replace(claim, allocation=result) for claim, result in zip(wanted, found.results, strict=True))
+        for claim in fresh:
+            self._layout.cluster.hold(claim)
+            if claim.allocation is not None:
+                self._allocated[claim.ref] = claim.allocation
+        self._taken.setdefault(found.node, Counter()).update(member.demand)
+        known = {claim.ref: claim.allocation for claim in member.claims} | self._allocated
+        results = tuple(result for claim in member.claims if (result := known[claim.ref]) is not None)
+        self.placed[place] = Placed(node=found.node, results=results, fresh=fresh, steps=found.steps)
+        self.order.append(place)
+
+    def undo(self, count: int) -> None:
+        """Give back what was booked, but for the first members."""
+        while len(self.order) > count:
+            place = self.order.pop()
+            placed, self.placed[place] = self.placed[place], None
+            if placed is None:
+                continue
+            for claim in reversed(placed.fresh):
+                self._layout.cluster.release(claim)
+                del self._allocated[claim.ref]
+            self._taken[placed.node].subtract(self._layout.members[place].demand)

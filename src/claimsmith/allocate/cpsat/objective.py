@@ -1,0 +1,237 @@
+"""What makes one answer for a batch better than another: members placed, then the terms of the policy, measured.
+
+Everything here looks at allocations as they are, not at any model of them, so that search and solver are judged alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from claimsmith.allocate.cpsat.layout import Layout
+from claimsmith.allocate.cpsat.solution import Solution
+from claimsmith.allocate.objective import DeviceScale, Policy
+from claimsmith.allocate.pools import PoolView
+from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.usage import FREE
+from claimsmith.model.claim import DeviceResult, ResourceClaim
+from claimsmith.model.names import DeviceId, PoolId, RequestName
+
+__all__ = ["CLOSE_ATTRIBUTES", "SHARE_UNIT", "Objective"]
+
+CLOSE_ATTRIBUTES: Final = ("resource.kubernetes.io/numaNode", "resource.kubernetes.io/pcieRoot")
+"""Attributes in which devices of one claim should agree."""
+SHARE_UNIT: Final = 1000
+"""A share is priced by what it takes of the device, in thousandths."""
+
+Level = tuple[str, tuple[tuple[str, int], ...]]
+"""Name of a level, and its terms with their weights."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Objective:
+    """The levels of an objective, and the facts about the cluster that they read.
+
+    Args:
+        priorities: Priorities of the members, the highest first; each is a level of its own.
+    """
+
+    layout: Layout
+    policy: Policy
+    priorities: tuple[int, ...]
+    levels: tuple[Level, ...]
+    _views: dict[str, Mapping[DeviceId, tuple[DeviceRecord, PoolView]]] = field(default_factory=dict)
+    _scale: DeviceScale | None = None
+
+    @classmethod
+    def of(cls, layout: Layout, policy: Policy) -> Objective:
+        """Return the objective of a policy for a batch."""
+        priorities = tuple(sorted({member.priority for member in layout.members}, reverse=True)) or (0,)
+        placed = [(_name_placed(priority, priorities), ()) for priority in priorities]
+        levels = [("+".join(term for term, _ in level), tuple(level)) for level in policy.levels()]
+        return cls(layout=layout, policy=policy, priorities=priorities, levels=(*placed, *levels))
+
+    def measure(self, solution: Solution) -> tuple[int, ...]:
+        """Return the cost of an answer by level, less being better: members without a node, then the policy."""
+        terms = self.measure_terms(solution)
+        costs = [self._count_unplaced(solution, priority) for priority in self.priorities]
+        costs += [
+            sum(terms[term] * weight for term, weight in parts) for _, parts in self.levels[len(self.priorities) :]
+        ]
+        return tuple(costs)
+
+    def describe(self, costs: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+        """Return costs, or the first of them, by the names of their levels, with members placed instead of missing."""
+        found = []
+        for place, ((name, _), cost) in enumerate(zip(self.levels, costs, strict=False)):
+            if place < len(self.priorities):
+                priority = self.priorities[place]
+                cost = sum(member.priority == priority for member in self.layout.members) - cost
+            found.append((name, cost))
+        return tuple(found)
+
+    def measure_terms(self, solution: Solution) -> dict[str, int]:
+        """Return the value of each term of the policy."""
+        measures = {
+            "rank": self._measure_rank,
+            "waste": self._measure_waste,
+            "fragmentation": self._measure_fragmentation,
+            "pack": self._measure_pack,
+            "spread": self._measure_spread,
+            "closeness": self._measure_closeness,
+        }
+        return {term: measures[term](solution) for term in self.policy.terms}
+
+    def find_device(self, node: str, device: DeviceId) -> tuple[DeviceRecord, PoolView]:
+        """Return a device as a node sees it; raises KeyError when it doesn't."""
+        return self.list_devices(node)[device]
+
+    def list_devices(self, node: str) -> Mapping[DeviceId, tuple[DeviceRecord, PoolView]]:
+        """Return the devices that a node can reach."""
+        known = self._views.get(node)
+        if known is None:
+            view = self.layout.cluster.view_node(self.layout.nodes[node])
+            known = {record.id: (record, pool) for pool in view.pools for record in pool.devices}
+            self._views[node] = known
+        return known
+
+    def price(self, record: DeviceRecord) -> int:
+        """Return the price of a whole device."""
+        if self._scale is None:
+            nodes = self.layout.nodes
+            found = {record.id: record for node in nodes for record, _ in self.list_devices(node).values()}
+            self._scale = DeviceScale.of(found.values())
+        return self.policy.price_device(record, self._scale)
+
+    def price_share(self, record: DeviceRecord, nanos: Mapping[str, int]) -> int:
+        """Return the price of a share: that of the device times the mean part of its capacities that is taken."""
+        parts = [
+            SHARE_UNIT * nanos.get(name, 0) // capacity.value.nanos
+            for name, capacity in record.device.capacity.items()
+            if capacity.value.nanos > 0
+        ]
+        return self.price(record) * (sum(parts) // len(parts)) // SHARE_UNIT if parts else 0
+
+    def is_idle(self, node: str) -> bool:
+        """Tell whether no device of the node itself is in use."""
+        return not self.count_used(node)
+
+    def count_used(self, node: str) -> int:
+        """Return how many of the node's own devices are in use before the batch."""
+        return sum(record.use is not FREE for record, _ in self.list_devices(node).values() if is_local(record, node))
+
+    def _count_unplaced(self, solution: Solution, priority: int) -> int:
+        members = self.layout.members
+        return sum(p is None and members[place].priority == priority for place, p in enumerate(solution.placed))
+
+    def _measure_rank(self, solution: Solution) -> int:
+        return sum(_find_rank(claim) for _, claim in solution.fresh())
+
+    def _measure_waste(self, solution: Solution) -> int:
+        return sum(self._price_result(node, result) for node, _, result in _iterate_results(solution))
+
+    def _price_result(self, node: str, result: DeviceResult) -> int:
+        record, _ = self.find_device(node, result.device_id)
+        if result.admin_access:
+            return 0
+        if result.share_id is None:
+            return self.price(record)
+        return self.price_share(record, {n: amount.nanos for n, amount in (result.consumed_capacity or {}).items()})
+
+    def _measure_fragmentation(self, solution: Solution) -> int:
+        """The price of the free partitions that can't be had any more."""
+        spent: dict[PoolId, Counter[object]] = defaultdict(Counter)
+        views: dict[PoolId, PoolView] = {}
+        charged: set[DeviceId] = set()
+        for node, _, result in _iterate_results(solution):
+            record, view = self.find_device(node, result.device_id)
+            if result.admin_access or record.id in charged or not record.consumption or record.use.shares:
+                continue
+            charged.add(record.id)
+            views.setdefault(view.id, view)
+            spent[view.id].update(dict(record.consumption))
+        return sum(
+            self.price(record)
+            for pool, view in views.items()
+            for record in list_partitions(view)
+            if self._is_lost(record, view, spent[pool], charged)
+        )
+
+    def _is_lost(self, record: DeviceRecord, view: PoolView, spent: Counter[object], charged: set[DeviceId]) -> bool:
+        if record.id in charged:
+            return True
+        left = self.layout.cluster.find_counters(view).left
+        fits = [spent[counter] + nanos <= left[counter] for counter, nanos in record.consumption]
+        return all(nanos <= left[counter] for counter, nanos in record.consumption) and not all(fits)
+
+    def _measure_pack(self, solution: Solution) -> int:
+        opened = {
+            node
+            for node, _, result in _iterate_results(solution)
+            if is_local(self.find_device(node, result.device_id)[0], node)
+        }
+        return sum(self.is_idle(node) for node in opened)
+
+    def _measure_spread(self, solution: Solution) -> int:
+        """How much more the squares of the numbers of devices in use on the nodes come to."""
+        added = Counter(
+            node
+            for node, _, result in _iterate_results(solution)
+            if not result.admin_access and is_local(self.find_device(node, result.device_id)[0], node)
+        )
+        return sum(count * (count + 2 * self.count_used(node)) for node, count in added.items())
+
+    def _measure_closeness(self, solution: Solution) -> int:
+        return sum(self._measure_claim(node, claim) for node, claim in solution.fresh()) + sum(
+            self._measure_gang(solution, name) for name in self.layout.gangs
+        )
+
+    def _measure_claim(self, node: str, claim: ResourceClaim) -> int:
+        results = claim.allocation.results if claim.allocation is not None else ()
+        records = [self.find_device(node, result.device_id)[0] for result in results]
+        total = 0
+        for attribute in CLOSE_ATTRIBUTES:
+            values = {repr(found) for record in records if (found := record.find_attribute(attribute)) is not None}
+            total += max(0, len(values) - 1)
+        return total
+
+    def _measure_gang(self, solution: Solution, name: str) -> int:
+        gang, places = self.layout.gangs[name]
+        if not gang.close_by:
+            return 0
+        nodes = {placed.node for place in places if (placed := solution.placed[place]) is not None}
+        return max(0, len({self.layout.nodes[node].labels.get(gang.close_by) for node in nodes}) - 1)
+
+
+def is_local(record: DeviceRecord, node: str) -> bool:
+    """Tell whether a device belongs to the node alone."""
+    return node in (record.slice.node_name, record.device.node_name)
+
+
+def list_partitions(view: PoolView) -> Iterator[DeviceRecord]:
+    """Give the devices of a pool, also for other nodes, that draw from counters and that nobody holds."""
+    for record in (*view.devices, *view.elsewhere):
+        if record.consumption and record.use is FREE:
+            yield record
+
+
+def _name_placed(priority: int, priorities: tuple[int, ...]) -> str:
+    return "placed" if len(priorities) == 1 else f"placed at priority {priority}"
+
+
+def _iterate_results(solution: Solution) -> Iterator[tuple[str, ResourceClaim, DeviceResult]]:
+    for node, claim in solution.fresh():
+        for result in claim.allocation.results if claim.allocation is not None else ():
+            yield node, claim, result
+
+
+def _find_rank(claim: ResourceClaim) -> int:
+    """The sum of the places of the alternatives that the claim's requests got."""
+    got = {RequestName.parse(result.request) for result in (claim.allocation.results if claim.allocation else ())}
+    total = 0
+    for request in claim.spec.requests:
+        names = [alternative.name for alternative in request.first_available]
+        total += sum(names.index(name.subrequest) for name in got if name.request == request.name and name.subrequest)
+    return total
