@@ -10,6 +10,7 @@ from typing import Final
 from claimsmith.api.kinds import KINDS, Kind, find_kind_of, get_kind_of
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import check_form, check_manifest, convert_manifest, drop_unknown
+from claimsmith.api.snapshotfile import SNAPSHOT_KIND
 from claimsmith.embedded.api.defaults import fill_defaults
 from claimsmith.embedded.api.naming import generate_name
 from claimsmith.errors import InputError
@@ -73,7 +74,7 @@ def sort_manifests(manifests: Iterable[Manifest], *, strict: bool = False) -> So
         elif _is_ours(manifest, SETTINGS_KIND):
             _check_settings(manifest)
             settings.append(manifest)
-        else:
+        elif not _is_ours(manifest, SNAPSHOT_KIND):  # which says nothing but that objects follow
             left_out.append(_explain(manifest))
     _refuse_twins(objects)
     return SortedManifests(
