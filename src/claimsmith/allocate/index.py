@@ -13,16 +13,15 @@ from typing import Final
 
 from claimsmith.allocate.counters import PoolCounters, count_pool
 from claimsmith.allocate.eligibility import RequestShape, Selectors, is_stable
-from claimsmith.allocate.node_selector import NAME_ANCHOR, Anchor, find_anchors
 from claimsmith.allocate.plan import PodPlan, plan_claims
 from claimsmith.allocate.pools import BadSelector, GatheredPools, PoolParts, PoolView, build_pool, gather_pools
 from claimsmith.allocate.problem import AllocationProblem, merge_taints
 from claimsmith.allocate.records import DeviceRecord, SliceRecord
 from claimsmith.allocate.screening import Screen, Screened
-from claimsmith.allocate.usage import FREE, DeviceUse, UsageLedger
+from claimsmith.allocate.slice_index import SliceIndex
+from claimsmith.allocate.usage import FREE, DeviceUse, PoolKey, UsageLedger
 from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.deviations import OURS, Deviation
-from claimsmith.model.device import Device
 from claimsmith.model.features import Features
 from claimsmith.model.names import ClaimRef, DeviceId, PoolId
 from claimsmith.model.node import Node
@@ -77,15 +76,16 @@ class PreparedCluster:
         self.screen = Screen(self.features, self.selectors, find_counters=self.find_counters, deviations=deviations)
         self._like_stable = Deviation.STABLE_POOLS not in deviations and is_stable(self.features)
         self._ledger = UsageLedger(consumable_capacity=self.features.consumable_capacity)
-        self._history = _index_devices(SliceRecord(slice, position=0) for slice in history)
+        self._history = SliceIndex(like_stable=False)
+        for slice in history:
+            self._history.add(SliceRecord(slice, position=0))
         self._rules: tuple[DeviceTaintRule, ...] = ()
         self._slices: Sequence[ResourceSlice] = ()
         self._claims: Mapping[ClaimRef, ResourceClaim] = {}
         self._records: dict[int, tuple[ResourceSlice, SliceRecord]] = {}
-        self._index = _SliceIndex(like_stable=self._like_stable)
+        self._index = SliceIndex(like_stable=self._like_stable)
         self._views: dict[PoolParts, PoolView] = {}
-        self._views_of: dict[PoolId, list[PoolView]] = defaultdict(list)
-        self._used_of: dict[PoolId, set[DeviceId]] = defaultdict(set)
+        self._views_of: dict[PoolKey, list[PoolView]] = defaultdict(list)
         self._nodes: dict[str, NodeView] = {}
         self._shapes: dict[RequestShape, RequestShape] = {}
 
@@ -98,7 +98,7 @@ class PreparedCluster:
         cluster._ledger.preset(problem.state)
         for position, claim in enumerate(problem.allocated):
             cluster._ledger.add(position, claim)
-        cluster._note_uses(tuple(cluster._ledger.uses))
+        cluster._note_uses()
         return cluster
 
     @classmethod
@@ -127,7 +127,10 @@ class PreparedCluster:
         for position, slice in enumerate(slices):
             known = self._records.get(id(slice))
             if known is None:
-                known = (slice, SliceRecord(merge_taints(slice, rules), position=position))
+                record = SliceRecord(
+                    merge_taints(slice, rules), position=position, find_uses=self._ledger.find_pool_uses
+                )
+                known = (slice, record)
                 added.append(known[1])
             known[1].position = position
             records[id(slice)] = known
@@ -137,33 +140,33 @@ class PreparedCluster:
         ]
         full = rules != self._rules or reordered
         self._rules, self._slices, self._records = rules, slices, records
-        self._index = _SliceIndex(like_stable=self._like_stable)
+        self._index = SliceIndex(like_stable=self._like_stable)
         for _, record in records.values():
             self._index.add(record)
-        self._note_uses({device.id for record in added for device in record.devices})
         self._drop_nodes(None if full else [*added, *removed])
 
     def replace_claims(self, claims: Mapping[ClaimRef, ResourceClaim]) -> None:
         """Take over all claims of the cluster; what the allocated ones hold is in use."""
         if claims is self._claims:
             return
-        touched: set[DeviceId] = set()
         for ref, old in self._claims.items():
             if claims.get(ref) is not old and old.allocation is not None:
-                touched.update(self._ledger.remove(ref, old))
+                self._ledger.remove(ref, old)
         for ref, claim in claims.items():
             if self._claims.get(ref) is not claim and claim.allocation is not None:
-                touched.update(self._ledger.add(ref, claim))
+                self._ledger.add(ref, claim)
         self._claims = claims
-        self._note_uses(touched)
+        self._note_uses()
 
     def hold(self, claim: ResourceClaim) -> None:
         """Count what an allocated claim holds that is not among the cluster's; to be released before an update."""
-        self._note_uses(self._ledger.add(("held", claim.ref), claim))
+        self._ledger.add(("held", claim.ref), claim)
+        self._note_uses()
 
     def release(self, claim: ResourceClaim) -> None:
         """Forget what was counted by `hold` for the same claim with the same allocation."""
-        self._note_uses(self._ledger.remove(("held", claim.ref), claim))
+        self._ledger.remove(("held", claim.ref), claim)
+        self._note_uses()
 
     def plan(self, claims: Iterable[ResourceClaim]) -> PodPlan:
         """Return the claims ready for the search on any node, until the next update."""
@@ -209,7 +212,7 @@ class PreparedCluster:
 
     def find_use(self, device: DeviceId) -> DeviceUse:
         """Return how a device is used, published or not."""
-        return self._ledger.uses.get(device, FREE)
+        return self._ledger.find_use(device)
 
     @property
     def uses(self) -> Mapping[DeviceId, DeviceUse]:
@@ -219,10 +222,9 @@ class PreparedCluster:
     @property
     def history(self) -> tuple[ResourceSlice, ...]:
         """Slices that are no longer published."""
-        records = (record for records in self._history.values() for record in records)
-        return tuple({id(record.slice): record.slice for record in records}.values())
+        return tuple(record.slice for records in self._history.by_pool.values() for record in records)
 
-    def find_slices(self, node: Node) -> tuple[ResourceSlice, ...]:
+    def find_node_slices(self, node: Node) -> tuple[ResourceSlice, ...]:
         """Return the slices that may decide what a node can use, with taint rules merged in, in list order."""
         visible = self.find_visible(node)
         pools = dict.fromkeys(record.slice.pool_id for record in visible)
@@ -270,28 +272,25 @@ class PreparedCluster:
 
     def _find_missing(self, view: PoolView) -> list[tuple[DeviceId, DeviceUse]]:
         """Devices of the pool in use that the view doesn't publish; upstream forgets them."""
-        used = self._used_of.get(view.id)
+        used = self._ledger.find_pool_uses(view.id)
         if Deviation.VANISHED_DEVICE not in self.deviations or not used:
             return []
-        published = {record.id for record in (*view.devices, *view.elsewhere)}
-        return [(device, self._ledger.uses[device]) for device in sorted(used - published)]
+        published = {device.name for record in (*view.slices, *view.other_slices) for device in record.slice.devices}
+        return [(DeviceId(*view.id, name), used[name]) for name in sorted(used) if name not in published]
 
     def _find_old(self, device: DeviceId) -> DeviceRecord | None:
         """The device as an outdated slice, or the history, has it."""
-        known = self._index.devices.get(device) or self._history.get(device)
-        return max(known, key=lambda record: record.slice.generation) if known else None
+        return self._index.find_device(device) or self._history.find_device(device)
 
-    def _note_uses(self, devices: Iterable[DeviceId]) -> None:
+    def _note_uses(self) -> None:
         """Tell the devices' records how they are used now, and drop what was computed from it."""
-        for device in devices:
-            use = self._ledger.uses.get(device, FREE)
-            pool = device.pool_id
-            if use is FREE:
-                self._used_of[pool].discard(device)
-            else:
-                self._used_of[pool].add(device)
-            for record in self._index.devices.get(device, ()):
-                record.use = use
+        for pool in self._ledger.pop_changed():
+            uses: Mapping[str, DeviceUse] | None = None
+            for record in self._index.by_pool.get(pool, ()):
+                for device in record.made:
+                    if uses is None:
+                        uses = self._ledger.find_pool_uses(pool)
+                    device.use = uses.get(device.id.device, FREE)
             for view in self._views_of.get(pool, ()):
                 view.live.clear()
 
@@ -311,89 +310,9 @@ class PreparedCluster:
     def _forget_answers(self) -> None:
         """Drop every answer of selectors and everything computed from them."""
         self._shapes.clear()
-        self.selectors.forget(record for records in self._index.devices.values() for record in records)
+        self.selectors.forget(device for _, record in self._records.values() for device in record.made)
         for view in self._views.values():
             view.cache.clear()
             view.live.clear()
         for node in self._nodes.values():
             node.joined.clear()
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class _SliceIndex:
-    """Slices by node, by pool and by what a node must have to match them.
-
-    Args:
-        like_stable: As upstream's stable implementation: counter slices are for every node, and a node's own slices
-            don't come before the others.
-    """
-
-    like_stable: bool
-    by_node: dict[str, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
-    by_pool: dict[PoolId, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
-    devices: dict[DeviceId, list[DeviceRecord]] = field(default_factory=lambda: defaultdict(list))
-    anchored: dict[Anchor, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
-    anchor_keys: set[str] = field(default_factory=set)
-    rest: list[SliceRecord] = field(default_factory=list)
-
-    def add(self, record: SliceRecord) -> None:
-        """Take in the next slice in list order."""
-        self.by_pool[record.slice.pool_id].append(record)
-        for device in record.devices:
-            self.devices[device.id].append(device)
-        everywhere = self.like_stable and record.slice.shared_counters
-        if record.slice.node_name and not everywhere:
-            self.by_node[record.slice.node_name].append(record)
-            return
-        anchors = None if everywhere else _find_anchors(record)
-        if anchors is None:
-            self.rest.append(record)
-            return
-        for anchor in anchors:
-            self.anchored[anchor].append(record)
-            self.anchor_keys.add(anchor[0])
-
-    def find_slices(self, pool: PoolId) -> Sequence[SliceRecord]:
-        """Return all slices of a pool, in list order."""
-        return self.by_pool.get(pool, ())
-
-    def find_visible(self, node: Node) -> list[SliceRecord]:
-        """Return the slices that may target a node: its own, then the others, each in list order."""
-        shared = list(self.rest)
-        if self.anchored:
-            found: dict[int, SliceRecord] = {}
-            for key in self.anchor_keys:
-                value = node.name if key == NAME_ANCHOR else node.labels.get(key)
-                for record in self.anchored.get((key, value), ()) if value is not None else ():
-                    found[record.position] = record
-            shared.extend(found.values())
-            shared.sort(key=lambda record: record.position)
-        visible = [*self.by_node.get(node.name, ()), *shared]
-        return sorted(visible, key=lambda record: record.position) if self.like_stable else visible
-
-
-def _find_anchors(record: SliceRecord) -> set[Anchor] | None:
-    """What a node must have at least one of to be targeted by the slice; None when that can't be told."""
-    slice = record.slice
-    if slice.all_nodes or record.selector_error:
-        return None
-    targets: Iterable[ResourceSlice | Device]
-    targets = slice.devices if slice.per_device_node_selection and slice.node_selector is None else (slice,)
-    anchors: set[Anchor] = set()
-    for target in targets:
-        if target.node_name:
-            anchors.add((NAME_ANCHOR, target.node_name))
-            continue
-        found = find_anchors(target.node_selector) if target.node_selector and not target.all_nodes else None
-        if found is None:
-            return None
-        anchors.update(found)
-    return anchors
-
-
-def _index_devices(records: Iterable[SliceRecord]) -> dict[DeviceId, list[DeviceRecord]]:
-    devices: dict[DeviceId, list[DeviceRecord]] = defaultdict(list)
-    for record in records:
-        for device in record.devices:
-            devices[device.id].append(device)
-    return devices

@@ -38,8 +38,8 @@ class PoolView:
         found, expected: Slices of the generation that were found, and that the pool should have.
         incomplete: Slices are missing: the pool gives no devices.
         invalid: Why the pool gives no devices; empty when it is valid.
-        devices: Devices of the slices that target the node, in order of preference.
-        elsewhere: Devices of the pool's other slices; they matter for counters alone.
+        slices: Slices that target the node and have devices, in order of preference.
+        other_slices: The pool's other slices with devices; they matter for counters alone.
         counter_sets: By name.
         cache: For what is computed from the view alone.
         live: For what is computed from the view and the devices in use; emptied when those change.
@@ -51,12 +51,25 @@ class PoolView:
     expected: int
     incomplete: bool = False
     invalid: str = ""
-    devices: tuple[DeviceRecord, ...] = ()
-    elsewhere: tuple[DeviceRecord, ...] = ()
+    slices: tuple[SliceRecord, ...] = ()
+    other_slices: tuple[SliceRecord, ...] = ()
     counter_sets: Mapping[str, CounterSet] = field(default_factory=dict)
     has_binding: bool = False
     cache: dict[object, object] = field(default_factory=dict)
     live: dict[object, object] = field(default_factory=dict)
+    _devices: tuple[DeviceRecord, ...] | None = None
+
+    @property
+    def devices(self) -> tuple[DeviceRecord, ...]:
+        """Devices of the slices that target the node, in order of preference."""
+        if self._devices is None:
+            self._devices = tuple(chain.from_iterable(record.devices for record in self.slices))
+        return self._devices
+
+    @property
+    def elsewhere(self) -> tuple[DeviceRecord, ...]:
+        """Devices of the pool's other slices; they matter for counters alone."""
+        return tuple(chain.from_iterable(record.devices for record in self.other_slices))
 
     @property
     def usable(self) -> bool:
@@ -236,26 +249,24 @@ def build_pool(parts: PoolParts, features: Features, *, in_list_order: bool = Fa
     counter_slices = [r for r in (*ordered, *parts.others) if partitions and r.slice.shared_counters]
     device_slices = [r for r in ordered if not (partitions and r.slice.shared_counters)]
     other_slices = [r for r in parts.others if not (partitions and r.slice.shared_counters)]
-    devices = tuple(chain.from_iterable(record.devices for record in device_slices))
-    elsewhere = tuple(chain.from_iterable(record.devices for record in other_slices))
-    view.invalid = _find_duplicate_device(devices)
+    view.invalid = _find_duplicate_device(device_slices)
     if partitions and not view.invalid:
         view.invalid = _fill_counter_sets(view, counter_slices) or _find_unknown_counter(
-            view.counter_sets, (*devices, *elsewhere)
+            view.counter_sets, (*device_slices, *other_slices)
         )
     if not view.invalid:
-        view.devices, view.elsewhere = devices, elsewhere
+        view.slices, view.other_slices = tuple(device_slices), tuple(other_slices)
         view.has_binding = any(record.has_binding for record in device_slices)
     return view
 
 
-def _find_duplicate_device(devices: Iterable[DeviceRecord]) -> str:
+def _find_duplicate_device(slices: Iterable[SliceRecord]) -> str:
+    names = [device.name for record in slices for device in record.slice.devices]
+    if len(set(names)) == len(names):
+        return ""
     seen: set[str] = set()
-    for record in devices:
-        if record.device.name in seen:
-            return f"duplicate device name {record.device.name}"
-        seen.add(record.device.name)
-    return ""
+    first = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    return f"duplicate device name {first}"
 
 
 def _fill_counter_sets(view: PoolView, slices: Iterable[SliceRecord]) -> str:
@@ -270,16 +281,15 @@ def _fill_counter_sets(view: PoolView, slices: Iterable[SliceRecord]) -> str:
     return ""
 
 
-def _find_unknown_counter(sets: Mapping[str, CounterSet], devices: Iterable[DeviceRecord]) -> str:
-    for record in devices:
-        for consumption in record.device.consumes_counters:
+def _find_unknown_counter(sets: Mapping[str, CounterSet], slices: Iterable[SliceRecord]) -> str:
+    for device in chain.from_iterable(record.slice.devices for record in slices):
+        for consumption in device.consumes_counters:
             counter_set = sets.get(consumption.counter_set)
             if counter_set is None:
-                return f"counter set {consumption.counter_set} not found (device {record.device.name})"
+                return f"counter set {consumption.counter_set} not found (device {device.name})"
             for counter in consumption.counters:
                 if counter not in counter_set.counters:
                     return (
-                        f"counter {counter} not found in counter set {consumption.counter_set} "
-                        f"(device {record.device.name})"
+                        f"counter {counter} not found in counter set {consumption.counter_set} (device {device.name})"
                     )
     return ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from claimsmith.allocate.node_selector import find_selector_error
-from claimsmith.allocate.usage import FREE, DeviceUse
+from claimsmith.allocate.usage import FREE, DeviceUse, PoolKey
 from claimsmith.cel import CelDevice
 from claimsmith.errors import InputError
 from claimsmith.model.device import Device, DeviceAttribute
@@ -32,11 +33,11 @@ class DeviceRecord:
 
     __slots__ = ("answers", "cel", "consumption", "derived", "device", "id", "plans", "slice", "use")
 
-    def __init__(self, slice: ResourceSlice, device: Device) -> None:
+    def __init__(self, slice: ResourceSlice, device: Device, use: DeviceUse = FREE) -> None:
         self.id = DeviceId(slice.driver, slice.pool, device.name)
         self.device = device
         self.slice = slice
-        self.use: DeviceUse = FREE
+        self.use: DeviceUse = use
         self.consumption = _sum_consumption(device)
         self.answers: dict[str, bool | InputError] = {}
         self.derived: dict[str, DeviceAttribute | InputError] = {}
@@ -59,29 +60,73 @@ class DeviceRecord:
 
 
 class SliceRecord:
-    """One slice with its prepared devices. Compared by identity.
+    """One slice with its prepared devices, which are made when they are asked for. Compared by identity.
+
+    Args:
+        find_uses: How the devices of a pool are used now, by name of the device.
 
     Attributes:
         position: Place in the list of all slices.
+        bases: What `claimsmith.allocate.kinds` has found out about the devices; None before.
         uses_groups: A device names compatibility groups.
         has_binding: A device has binding conditions, which puts its pool last.
         selector_error: What is wrong with the node selector; None when nothing is.
     """
 
-    __slots__ = ("devices", "has_binding", "position", "selector_error", "slice", "uses_groups")
+    __slots__ = (
+        "_devices",
+        "_find_uses",
+        "bases",
+        "has_binding",
+        "position",
+        "selector_error",
+        "slice",
+        "uses_groups",
+    )
 
-    def __init__(self, slice: ResourceSlice, *, position: int) -> None:
+    def __init__(
+        self,
+        slice: ResourceSlice,
+        *,
+        position: int,
+        find_uses: Callable[[PoolKey], Mapping[str, DeviceUse]] = lambda _: {},
+    ) -> None:
         self.slice = slice
         self.position = position
-        self.devices = tuple(DeviceRecord(slice, device) for device in slice.devices)
-        self.has_binding = any(device.binding_conditions for device in slice.devices)
-        self.uses_groups = any(
-            consumption.compatibility_groups for device in slice.devices for consumption in device.consumes_counters
-        )
+        self.bases: tuple[int, ...] | None = None
+        self.has_binding = self.uses_groups = False
+        for device in slice.devices:
+            if device.binding_conditions:
+                self.has_binding = True
+            for consumption in device.consumes_counters:
+                if consumption.compatibility_groups:
+                    self.uses_groups = True
         self.selector_error = find_selector_error(slice.node_selector) if slice.node_selector else None
+        self._find_uses = find_uses
+        self._devices: tuple[DeviceRecord, ...] | None = None
 
     def __repr__(self) -> str:
         return f"SliceRecord({self.slice.name})"
+
+    @property
+    def devices(self) -> tuple[DeviceRecord, ...]:
+        """The devices in the order of the slice."""
+        if self._devices is None:
+            uses = self._find_uses((self.slice.driver, self.slice.pool))
+            self._devices = tuple(
+                DeviceRecord(self.slice, device, uses.get(device.name, FREE)) for device in self.slice.devices
+            )
+        return self._devices
+
+    @property
+    def made(self) -> tuple[DeviceRecord, ...]:
+        """The devices, if somebody has asked for them; none otherwise."""
+        return self._devices or ()
+
+    def find_device(self, name: str) -> DeviceRecord | None:
+        """Return the first device of a name."""
+        place = next((place for place, device in enumerate(self.slice.devices) if device.name == name), None)
+        return None if place is None else self.devices[place]
 
 
 def _sum_consumption(device: Device) -> tuple[tuple[CounterId, int], ...]:

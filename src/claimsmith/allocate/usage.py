@@ -6,14 +6,18 @@ kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from claimsmith.model.claim import AllocationResult, ResourceClaim
+from claimsmith.model.claim import DeviceResult, ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId
 
-__all__ = ["FREE", "AllocatedState", "DeviceUse", "UsageLedger"]
+__all__ = ["FREE", "AllocatedState", "DeviceUse", "PoolKey", "UsageLedger"]
+
+PoolKey = tuple[str, str]
+"""Driver and name of a pool; equal to the `PoolId` of the same parts."""
+_Entry = tuple[Hashable, ResourceClaim, DeviceResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,66 +81,128 @@ class AllocatedState:
 
 
 class UsageLedger:
-    """Uses of devices that follow the claims as they come and go."""
+    """Uses of devices that follow the claims as they come and go.
 
-    __slots__ = ("_consumable_capacity", "_entries", "uses")
+    What the claims hold is only noted; it is summed up for the pools that somebody asks about.
+    """
+
+    __slots__ = ("_changed", "_consumable_capacity", "_entries", "_preset", "_summed")
 
     def __init__(self, *, consumable_capacity: bool = True) -> None:
         self._consumable_capacity = consumable_capacity
-        self._entries: dict[DeviceId, dict[Hashable, DeviceUse]] = {}
-        self.uses: dict[DeviceId, DeviceUse] = {}
+        self._preset: dict[DeviceId, DeviceUse] = {}
+        self._entries: dict[PoolKey, dict[str, list[_Entry]]] = {}
+        self._summed: dict[PoolKey, Mapping[str, DeviceUse]] = {}
+        self._changed: set[PoolKey] = set()
+
+    @property
+    def uses(self) -> Mapping[DeviceId, DeviceUse]:
+        """Every device in use, of all pools; computed for the question."""
+        return {DeviceId(*pool, name): use for pool in self._entries for name, use in self.find_pool_uses(pool).items()}
 
     def preset(self, state: AllocatedState) -> None:
         """Add uses that belong to no known claim."""
         for device, use in state.uses.items():
-            self._entries.setdefault(device, {})[("preset", device)] = use
-            self._sum(device)
+            self._preset[device] = use
+            self._entries.setdefault((device.driver, device.pool), {}).setdefault(device.device, [])
+            self._changed.add((device.driver, device.pool))
 
-    def add(self, key: Hashable, claim: ResourceClaim) -> tuple[DeviceId, ...]:
-        """Count what the claim holds, under a key of its own; return the devices that are touched."""
-        touched = []
-        for device, use in _iterate_uses(claim, self._consumable_capacity):
-            entries = self._entries.setdefault(device, {})
-            entries[key] = entries[key].join(use) if key in entries else use
-            touched.append(device)
-        for device in touched:
-            self._sum(device)
-        return tuple(touched)
+    def add(self, key: Hashable, claim: ResourceClaim) -> None:
+        """Count what the claim holds, under a key of its own."""
+        pools, changed = self._entries, self._changed
+        for result in claim.allocation.results if claim.allocation is not None else ():
+            if result.admin_access:
+                continue
+            pool = (result.driver, result.pool)
+            changed.add(pool)
+            devices = pools.get(pool)
+            if devices is None:
+                devices = pools[pool] = {}
+            entries = devices.get(result.device)
+            if entries is None:
+                devices[result.device] = [(key, claim, result)]
+            else:
+                entries.append((key, claim, result))
 
-    def remove(self, key: Hashable, claim: ResourceClaim) -> tuple[DeviceId, ...]:
-        """Forget what was added for the claim under the key; return the devices that are touched."""
-        touched = tuple(device for device, _ in _iterate_uses(claim, self._consumable_capacity))
-        for device in touched:
-            self._entries.get(device, {}).pop(key, None)
-            self._sum(device)
-        return touched
+    def remove(self, key: Hashable, claim: ResourceClaim) -> None:
+        """Forget what was added for the claim under the key."""
+        for result in claim.allocation.results if claim.allocation is not None else ():
+            pool = (result.driver, result.pool)
+            devices = self._entries.get(pool, {})
+            entries = devices.get(result.device)
+            if result.admin_access or entries is None:
+                continue
+            self._changed.add(pool)
+            entries[:] = [entry for entry in entries if entry[0] != key]
+            if not entries and DeviceId(*pool, result.device) not in self._preset:
+                del devices[result.device]
+                if not devices:
+                    del self._entries[pool]
+
+    def pop_changed(self) -> set[PoolKey]:
+        """Return the pools whose uses have changed since the last call."""
+        changed, self._changed = self._changed, set()
+        for pool in changed:
+            self._summed.pop(pool, None)
+        return changed
+
+    def find_whole(self, pool: PoolKey) -> Container[str] | None:
+        """Return the names of a pool's devices in use, if each is held as a whole; None when there are shares."""
+        devices = self._entries.get(pool)
+        if devices is None:
+            return ()
+        if self._preset:
+            return None
+        if self._consumable_capacity:
+            for entries in devices.values():
+                for _, _, result in entries:
+                    if result.share_id is not None:
+                        return None
+        return devices
+
+    def find_pool_uses(self, pool: PoolKey) -> Mapping[str, DeviceUse]:
+        """Return how each device of a pool that is in use is used, by name."""
+        if pool not in self._entries:
+            return {}
+        if pool in self._changed:
+            return self._sum_pool(pool)
+        found = self._summed.get(pool)
+        if found is None:
+            found = self._summed[pool] = self._sum_pool(pool)
+        return found
+
+    def find_use(self, device: DeviceId) -> DeviceUse:
+        """Return how a device is used, published or not."""
+        pool = (device.driver, device.pool)
+        return self.find_pool_uses(pool).get(device.device, FREE) if pool in self._entries else FREE
 
     def find_entries(self, device: DeviceId) -> tuple[DeviceUse, ...]:
         """Return what each claim holds of a device, in the order in which they were added."""
-        return tuple(self._entries.get(device, {}).values())
+        found: dict[Hashable, DeviceUse] = {}
+        if device in self._preset:
+            found["preset", device] = self._preset[device]
+        for key, claim, result in self._entries.get((device.driver, device.pool), {}).get(device.device, ()):
+            use = _find_use(claim, result, self._consumable_capacity)
+            found[key] = found[key].join(use) if key in found else use
+        return tuple(found.values())
 
-    def _sum(self, device: DeviceId) -> None:
-        entries = self._entries.get(device)
-        if not entries:
-            self._entries.pop(device, None)
-            self.uses.pop(device, None)
-            return
-        total, *others = entries.values()
-        for use in others:
-            total = total.join(use)
-        self.uses[device] = total
+    def _sum_pool(self, pool: PoolKey) -> dict[str, DeviceUse]:
+        return {
+            name: self._sum(self._preset.get(DeviceId(*pool, name)), entries)
+            for name, entries in self._entries[pool].items()
+        }
+
+    def _sum(self, total: DeviceUse | None, entries: list[_Entry]) -> DeviceUse:
+        for _, claim, result in entries:
+            use = _find_use(claim, result, self._consumable_capacity)
+            total = use if total is None else total.join(use)
+        return total or FREE
 
 
-def _iterate_uses(claim: ResourceClaim, consumable_capacity: bool) -> Iterator[tuple[DeviceId, DeviceUse]]:
-    """The uses that one claim's allocation stands for, one per result without admin access."""
-    allocation = claim.allocation or AllocationResult()
+def _find_use(claim: ResourceClaim, result: DeviceResult, consumable_capacity: bool) -> DeviceUse:
+    """What one result of a claim's allocation stands for."""
     holders = (claim.ref,)
-    for result in allocation.results:
-        if result.admin_access:
-            continue
-        if not (consumable_capacity and result.share_id is not None):
-            yield result.device_id, DeviceUse(dedicated=True, holders=holders)
-            continue
-        consumed = {name: amount.nanos for name, amount in (result.consumed_capacity or {}).items()}
-        tracked = result.consumed_capacity is not None
-        yield result.device_id, DeviceUse(shares=1, consumed=consumed, tracked=tracked, holders=holders)
+    if not (consumable_capacity and result.share_id is not None):
+        return DeviceUse(dedicated=True, holders=holders)
+    consumed = {name: amount.nanos for name, amount in (result.consumed_capacity or {}).items()}
+    return DeviceUse(shares=1, consumed=consumed, tracked=result.consumed_capacity is not None, holders=holders)
