@@ -95,6 +95,23 @@ async def test_a_driver_that_fails_for_a_while_costs_the_pod_no_minute(
         assert len(begun) == 5
 
 
+async def test_a_pod_that_is_deleted_while_its_prepare_waits_goes_soon(
+    real_cluster: RealCluster, client: KubeClient, packages: Path
+) -> None:
+    env = {"PYTHONPATH": str(packages), "CLAIMSMITH_TEST_FAILS": "1000"}
+    async with serving(real_cluster, client, plugin="odd", drivers=[DRIVER], env=env) as agent:
+        await create_class(client)
+        await create_pod(client, "hopeless")
+        await agent.wait_logged("A call waits")
+        await client.delete(POD, "hopeless", namespace="default")
+        await wait_gone(client, POD, "hopeless", namespace="default", timeout_s=SOON_S)
+        await agent.wait_logged("Claim not prepared")
+        unprepared = await agent.wait_logged("Claim unprepared")
+
+    assert unprepared["fields"]["claim"] == "default/hopeless"
+    assert real_cluster.list_cdi_files() == []
+
+
 async def test_a_program_reads_of_its_device_and_users_of_the_claims_status(
     real_cluster: RealCluster, client: KubeClient, packages: Path
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc.aio
@@ -24,7 +25,9 @@ from claimsmith.kubelet.services import (
     UNPREPARE_V1,
     WATCH_V1,
 )
+from claimsmith.model.claim import ConsumerReference
 from claimsmith.model.inventory import DeviceHealth
+from claimsmith.node.holding import Holding, HoldPolicy
 from claimsmith.testing.builders import allocated, claim, request, result
 from tests.scenarios.plugin_bench import DRIVER, PluginBench, call, named, prepare, unprepare
 
@@ -238,3 +241,58 @@ async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(be
 
     assert list(info.supported_versions)[2:] == ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]
     assert [(item.device.device_name, item.message) for item in first.devices] == [("gpu-0", "fell off the bus")]
+
+
+class Pods:
+    """Pods of which some are being deleted; `asked` has the names that somebody asked for."""
+
+    def __init__(self, *needed: str) -> None:
+        self.needed, self.asked, self.was_asked = set(needed), list[str](), asyncio.Event()
+
+    async def is_needed(self, consumer: ConsumerReference, *, namespace: str) -> bool:
+        self.asked.append(f"{namespace}/{consumer.name}")
+        self.was_asked.set()
+        return consumer.name in self.needed
+
+
+async def test_a_prepare_that_waits_is_answered_once_its_pods_are_all_going(bench: PluginBench) -> None:
+    pods = Pods("second")
+    bench.options = replace(bench.options, consumers=pods)
+    bench.holding = Holding(HoldPolicy(first_pause_s=0.01, max_pause_s=0.01))
+    shared = allocated(claim("s", request()), result("gpu-0"), reserved_for=["first", "second"])
+    bench.claims.claims[shared.ref] = shared
+    async with bench.plugin():
+        await prepare(bench, "a")
+        waiting = asyncio.create_task(prepare(bench, "s"))
+        await pods.was_asked.wait()
+        still_waits = not waiting.done()
+        pods.needed.clear()
+        answer = await waiting
+
+    assert still_waits
+    assert "every pod that it is reserved for gone or being deleted" in answer["uid-s"].error
+
+
+async def test_a_prepare_that_need_not_wait_asks_for_no_pods(bench: PluginBench) -> None:
+    pods = Pods()
+    bench.options = replace(bench.options, consumers=pods)
+    async with bench.plugin():
+        answer = await prepare(bench, "a")
+
+    assert (answer["uid-a"].error, pods.asked) == ("", [])
+
+
+async def test_a_prepare_that_waits_is_answered_once_its_claim_is_deleted(bench: PluginBench) -> None:
+    pods = Pods("pod")
+    bench.options = replace(bench.options, consumers=pods)
+    bench.holding = Holding(HoldPolicy(look_s=0.01))
+    taken = allocated(claim("s", request()), result("gpu-0"), reserved_for=["pod"])
+    bench.claims.claims[taken.ref] = taken
+    async with bench.plugin():
+        await prepare(bench, "a")
+        waiting = asyncio.create_task(prepare(bench, "s"))
+        await pods.was_asked.wait()
+        del bench.claims.claims[taken.ref]
+        answer = await waiting
+
+    assert "found none in the API server" in answer["uid-s"].error

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
-from claimsmith.api.kinds import RESOURCE_CLAIM
+from claimsmith.api.kinds import POD, RESOURCE_CLAIM, Kind
 from claimsmith.api.resource import parse_resource_claim
-from claimsmith.errors import ClaimsmithError
+from claimsmith.errors import ApiError, ClaimsmithError, NotFoundError
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.kube.reflector import Reflector
-from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.claim import ConsumerReference, ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.node.claimstatus import ClaimStatus
 from claimsmith.publish.claimstatus import apply_device_status
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["AllocationWatch", "ApiClaims", "ApiStatuses", "find_devices", "is_elsewhere"]
+__all__ = ["AllocationWatch", "ApiClaims", "ApiPods", "ApiStatuses", "PodClient", "find_devices", "is_elsewhere"]
 
 _log = get_logger("agent")
 
@@ -66,6 +67,38 @@ class ApiStatuses:
             ApiError: It can't be written now.
         """
         await apply_device_status(self._client, self._driver, status.claim, status.devices)
+
+
+class PodClient(Protocol):
+    """What is needed of a client."""
+
+    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> KubeObject:
+        """Return one object."""
+        ...
+
+
+class ApiPods:
+    """Reads the pods for which claims are reserved."""
+
+    def __init__(self, client: PodClient) -> None:
+        self._client = client
+
+    async def is_needed(self, consumer: ConsumerReference, *, namespace: str) -> bool:
+        """Tell whether a consumer of a claim is there and stays.
+
+        What can't be read counts as needed, and so does what is no pod. Without the right to read pods, calls wait for
+        deleted pods to the end.
+        """
+        if consumer.resource != POD.plural or consumer.api_group:
+            return True
+        try:
+            metadata = (await self._client.get(POD, consumer.name, namespace=namespace))["metadata"]
+        except NotFoundError:
+            return False
+        except ApiError as error:
+            log_event(_log, logging.DEBUG, "A pod can't be read", pod=f"{namespace}/{consumer.name}", reason=error)
+            return True
+        return metadata.get("uid") == consumer.uid and not metadata.get("deletionTimestamp")
 
 
 class AllocationWatch:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claimsmith.daemons.agent_claims import ApiClaims, ApiStatuses
+from claimsmith.daemons.agent_claims import ApiClaims, ApiPods, ApiStatuses
 from claimsmith.daemons.agent_driver import DriverLoop, Found
 from claimsmith.daemons.agent_fronts import (
     Sides,
@@ -163,6 +163,7 @@ class DriverPart:
                 sweep=options.sweep,
                 serves_health=type(driver.inner).watch_health is not Driver.watch_health,
                 metadata=MetadataPolicy(for_all=options.device_metadata, attributes=self.publisher.find_attributes),
+                consumers=ApiPods(context.client),
                 statuses=ApiStatuses(context.client, driver.name),
                 only_if_held=not self.fronts.dra,
             ),

@@ -64,6 +64,8 @@ def plan_agent_rules(options: AgentOptions, drivers: Iterable[str]) -> list[dict
         rules.append(rule(_RESOURCE, "resourceclaims/status", "update", "patch"))
         verbs = ("associated-node:update", "associated-node:patch")
         rules.append(rule(_RESOURCE, "resourceclaims/driver", *verbs, names=by_claims))
+        # Whether a pod whose prepare waits is being deleted.
+        rules.append(rule("", "pods", "get"))
     if counts:
         rules.append(rule("", "nodes/status", "patch"))
     if any(front.report is not None for front in fronts.values()):

@@ -23,7 +23,7 @@ from claimsmith.kubelet.services import (
     UNPREPARE_V1,
     UNPREPARE_V1BETA1,
 )
-from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.claim import ConsumerReference, ResourceClaim
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.prepared import ClaimKey
 from claimsmith.node.draanswers import (
@@ -40,13 +40,14 @@ from claimsmith.node.requests import parse_prepare_request
 from claimsmith.node.sockets import Handler, timed_handler
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["CLAIMS_MAX", "DRA_SERVICES", "ClaimObserver", "ClaimReader", "DraPlugin"]
+__all__ = ["CLAIMS_MAX", "DRA_SERVICES", "ClaimObserver", "ClaimReader", "ConsumerReader", "DraPlugin"]
 
 DRA_SERVICES: Final = (DRA_V1, DRA_V1BETA1)
 """Services by their registration names; the kubelet takes the first one that it knows."""
 CLAIMS_MAX: Final = 1024
 """Claims that one call may name; a pod has far fewer."""
 _READ_TIMEOUT_S: Final = 10.0
+_NO_CLAIM: Final = "found none in the API server, allowed a stored claim"
 _READS_MAX: Final = 8
 """Claims that are read from the API server at the same time."""
 
@@ -65,6 +66,14 @@ class ClaimReader(Protocol):
             NotFoundError: There is none.
             ApiError: It can't be read now.
         """
+        ...
+
+
+class ConsumerReader(Protocol):
+    """Knows whether those for whom claims are reserved still want to start."""
+
+    async def is_needed(self, consumer: ConsumerReference, *, namespace: str) -> bool:
+        """Tell whether a consumer of a claim is there and stays; what can't be told counts as needed."""
         ...
 
 
@@ -92,6 +101,7 @@ class DraPlugin:
         preparation: Prepares and unprepares.
         executor: Has one thread, so that the driver is never called twice at a time.
         holding: How long calls wait.
+        consumers: Knows whether a call that waits is for a pod that is being deleted; nobody asks without it.
         observer: Hears of claims that are prepared and unprepared.
     """
 
@@ -104,11 +114,12 @@ class DraPlugin:
         preparation: Preparation,
         executor: ThreadPoolExecutor,
         holding: Holding | None = None,
+        consumers: ConsumerReader | None = None,
         observer: ClaimObserver | None = None,
     ) -> None:
         self._driver, self._node_name, self._claims = driver, node_name, claims
         self._preparation, self._executor = preparation, executor
-        self._holding, self._observer = holding or Holding(), observer
+        self._holding, self._consumers, self._observer = holding or Holding(), consumers, observer
         self._reading = asyncio.Semaphore(_READS_MAX)
         self._unprepared: Counter[str] = Counter()
         self._preparing: Counter[str] = Counter()
@@ -137,7 +148,10 @@ class DraPlugin:
         self._preparing[claim.uid] += 1
         try:
             prepared = await self._holding.hold(
-                lambda: self._prepare_once(claim, before), subject=claim, caller_waits_s=caller_waits_s
+                lambda: self._prepare_once(claim, before),
+                subject=claim,
+                caller_waits_s=caller_waits_s,
+                find_waste=lambda: self._find_waste(claim),
             )
             self._tell(claim)
             return prepared
@@ -175,8 +189,7 @@ class DraPlugin:
 
         check_wanted()
         try:
-            async with self._reading, asyncio.timeout(_READ_TIMEOUT_S):
-                found = await self._claims.get_claim(ClaimRef(claim.namespace, claim.name))
+            found = await self._read(claim)
         except (ApiError, TimeoutError) as error:
             return await self._answer_without_api(claim, error)
         request = parse_prepare_request(found, claim, driver=self._driver, node_name=self._node_name)
@@ -187,11 +200,35 @@ class DraPlugin:
 
         return await self._run(prepare)
 
+    async def _read(self, claim: ClaimKey) -> ResourceClaim:
+        async with self._reading, asyncio.timeout(_READ_TIMEOUT_S):
+            return await self._claims.get_claim(ClaimRef(claim.namespace, claim.name))
+
+    async def _find_waste(self, claim: ClaimKey) -> ClaimsmithError | None:
+        """Return why nobody needs a claim any more: the kubelet does not end its call when the pod is deleted.
+
+        Source: SyncPod in pkg/kubelet/kubelet.go of kubernetes v1.37.2, which goes on without cancellation.
+        """
+        if self._consumers is None:
+            return None
+        try:
+            found = await self._read(claim)
+        except NotFoundError:
+            return ClaimNotReadyError(claim, _NO_CLAIM, lasts=True)
+        except (ApiError, TimeoutError):
+            return None
+        if found.uid != claim.uid or not found.reserved_for:
+            return None  # The next try says the same.
+        for consumer in found.reserved_for:
+            if await self._consumers.is_needed(consumer, namespace=claim.namespace):
+                return None
+        reason = "found every pod that it is reserved for gone or being deleted, allowed one that wants to start"
+        return ClaimNotReadyError(claim, reason, lasts=True)
+
     async def _answer_without_api(self, claim: ClaimKey, error: ApiError | TimeoutError) -> PreparedClaim:
         """Return what was prepared before, if only the API server is out of reach."""
         if isinstance(error, NotFoundError):
-            reason = "found none in the API server, allowed a stored claim"
-            raise ClaimNotReadyError(claim, reason, lasts=True) from error
+            raise ClaimNotReadyError(claim, _NO_CLAIM, lasts=True) from error
         known = await self._run(lambda: self._preparation.find_answer(claim))
         if known is None:
             reason = str(error) or f"no answer within {_READ_TIMEOUT_S:g} s"

@@ -26,7 +26,7 @@ from claimsmith.errors import (
 )
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["HoldClock", "HoldPolicy", "Holding", "LoopClock", "may_pass"]
+__all__ = ["FindWaste", "HoldClock", "HoldPolicy", "Holding", "LoopClock", "may_pass"]
 
 _SHARE_OF_DEADLINE: Final = 8 / 9
 """Part of the caller's time that may be spent, so that the answer still arrives: 40 of 45 s."""
@@ -35,6 +35,8 @@ _TRY_MIN_S: Final = 2.0
 _LASTING: Final = (InputError, DriverAnswerError, CheckpointError)
 
 _Value = TypeVar("_Value")
+FindWaste = Callable[[], Awaitable[ClaimsmithError | None]]
+"""Gives the reason why nobody needs an answer any more; None while somebody may."""
 _log = get_logger("node")
 
 
@@ -74,11 +76,13 @@ class HoldPolicy:
         hold_s: Seconds after which the last reason is answered; less when the caller waits less. 0: never held.
         first_pause_s: Seconds before the second try; each further pause is twice as long.
         max_pause_s: Longest pause in seconds. A device that is given back ends a pause at once.
+        look_s: Seconds between two looks, within pauses, whether anybody still needs the answer.
     """
 
     hold_s: float = 40.0
     first_pause_s: float = 0.25
     max_pause_s: float = 5.0
+    look_s: float = 1.0
 
 
 def may_pass(error: Exception) -> bool:
@@ -110,7 +114,12 @@ class Holding:
         freed.set()
 
     async def hold(
-        self, attempt: Callable[[], Awaitable[_Value]], *, subject: object, caller_waits_s: float | None = None
+        self,
+        attempt: Callable[[], Awaitable[_Value]],
+        *,
+        subject: object,
+        caller_waits_s: float | None = None,
+        find_waste: FindWaste | None = None,
     ) -> _Value:
         """Try until it works, fails for good, or the time is up.
 
@@ -118,9 +127,10 @@ class Holding:
             attempt: One try.
             subject: What waits, for messages.
             caller_waits_s: Seconds until the caller gives up; None when it does not say.
+            find_waste: Tells why nobody needs the answer any more; without it, it is waited for to the end.
 
         Raises:
-            ClaimsmithError: That of the last try.
+            ClaimsmithError: That of the last try, or why nobody needs the answer.
             DriverError: The first try did not end in time.
         """
         hold_s = self._policy.hold_s
@@ -141,7 +151,7 @@ class Holding:
                 if str(error) != str(last):
                     log_event(_log, logging.INFO, "A call waits", subject=subject, reason=error)
                 last = error
-            await self._pause(freed, min(left_s, _pause_of(last, pause_s)))
+            await self._pause(freed, min(left_s, _pause_of(last, pause_s)), find_waste)
             pause_s = min(2 * pause_s, self._policy.max_pause_s)
 
     async def _try(self, attempt: Callable[[], Awaitable[_Value]], end_s: float | None) -> _Value:
@@ -150,10 +160,15 @@ class Holding:
         async with asyncio.timeout(left_s):
             return await attempt()
 
-    async def _pause(self, freed: asyncio.Event, timeout_s: float) -> None:
+    async def _pause(self, freed: asyncio.Event, timeout_s: float, find_waste: FindWaste | None) -> None:
+        look_s = timeout_s if find_waste is None else self._policy.look_s
+        end_s = self._clock.now_s() + timeout_s
         self._count(1)
         try:
-            await self._clock.wait(freed, timeout_s)
+            while (left_s := end_s - self._clock.now_s()) > 0 and not freed.is_set():
+                await self._clock.wait(freed, min(left_s, look_s))
+                if find_waste is not None and (waste := await find_waste()) is not None:
+                    raise waste
         finally:
             self._count(-1)
 

@@ -17,7 +17,7 @@ from claimsmith.kubelet.services import DRA_PLUGIN_TYPE
 from claimsmith.model.inventory import DeviceHealth
 from claimsmith.model.prepared import ClaimKey
 from claimsmith.node.claimfiles import ClaimFiles
-from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, DraPlugin
+from claimsmith.node.draplugin import DRA_SERVICES, ClaimReader, ConsumerReader, DraPlugin
 from claimsmith.node.entry import PreparedClaim
 from claimsmith.node.health import HEALTH_SERVICES, HealthService
 from claimsmith.node.holding import Holding
@@ -63,6 +63,7 @@ class PluginOptions:
         holding: Lets a prepare that can't succeed yet wait; for as long as the kubelet does when not given.
         sweep: How often to look for claims that are over.
         metadata: Which devices get a file for programs in their containers.
+        consumers: Knows whether pods for which a prepare waits are being deleted; nobody asks when not given.
         statuses: Writes what the driver says of devices into their claims; nobody does when not given.
         only_if_held: Whether to serve only if claims are prepared already: the devices are offered in another way now,
             but what was prepared must still be given back.
@@ -74,6 +75,7 @@ class PluginOptions:
     holding: Holding | None = None
     sweep: SweepPolicy | None = None
     metadata: MetadataPolicy | None = None
+    consumers: ConsumerReader | None = None
     statuses: ClaimStatusWriter | None = None
     only_if_held: bool = False
 
@@ -120,6 +122,7 @@ class NodePlugin:
             preparation=self._preparation,
             executor=self._executor,
             holding=self.holding,
+            consumers=chosen.consumers,
             observer=self._reports,
         )
         self.sweeper = Sweeper(

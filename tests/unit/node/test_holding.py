@@ -173,3 +173,53 @@ async def test_the_real_clock_ends_a_pause_by_time_and_by_event() -> None:
 
 def test_every_error_of_ours_is_either_passing_or_lasting() -> None:
     assert may_pass(ClaimsmithError("unknown"))
+
+
+async def test_a_call_that_nobody_needs_any_more_ends_within_a_second_also_in_a_long_pause() -> None:
+    clock, waste = JumpingClock(), ClaimNotReadyError(claim_key(), "found its pod being deleted", lasts=True)
+
+    async def find_waste() -> ClaimsmithError | None:
+        return waste if clock.time_s > 20.0 else None
+
+    with pytest.raises(ClaimNotReadyError, match="found its pod being deleted"):
+        await Holding(clock=clock).hold(failing(BUSY), subject="c", find_waste=find_waste)
+    assert 20.0 < clock.time_s <= 21.0
+
+
+async def test_looking_who_needs_the_answer_costs_no_further_tries() -> None:
+    tries = []
+
+    async def count() -> str:
+        tries.append(1)
+        raise BUSY
+
+    async def find_no_waste() -> None:
+        return None
+
+    with pytest.raises(DeviceHeldError):
+        await Holding(clock=JumpingClock()).hold(count, subject="c")
+    plain = len(tries)
+    with pytest.raises(DeviceHeldError):
+        await Holding(clock=JumpingClock()).hold(count, subject="c", find_waste=find_no_waste)
+
+    assert len(tries) == 2 * plain
+
+
+async def test_looking_who_needs_the_answer_delays_no_device_that_is_given_back() -> None:
+    clock, free = StandingClock(), asyncio.Event()
+    holding = Holding(clock=clock)
+
+    async def attempt() -> str:
+        if not free.is_set():
+            raise BUSY
+        return "done"
+
+    async def find_no_waste() -> None:
+        return None
+
+    held = asyncio.create_task(holding.hold(attempt, subject="c", find_waste=find_no_waste))
+    await clock.waits.wait()
+    free.set()
+    holding.wake()
+
+    assert await held == "done"
