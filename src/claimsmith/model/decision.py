@@ -47,6 +47,9 @@ ReasonKind = Literal[
     "claim-full",
     "resources",
     "claim-missing",
+    "feature-off",
+    "quota",
+    "gang",
 ]
 
 RefusedKind = Literal[
