@@ -10,7 +10,7 @@ import binascii
 import os
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-__all__ = ["SERVICE_ACCOUNT_FOLDER", "Access", "TokenFile", "find_access", "find_pod_access"]
+__all__ = ["SERVICE_ACCOUNT_FOLDER", "Access", "TlsFiles", "TokenFile", "find_access", "find_pod_access"]
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token, the certificate of the API server and its namespace.
@@ -35,14 +35,15 @@ class Access:
     Args:
         url: `http://…` or `https://…`.
         namespace: Namespace of the context.
-        tls: How the server is checked, with the client's certificate if it has one; None for http.
+        tls: Gives how the server is checked, with the client's certificate if it has one; another object when the
+            certificates have changed. None for http.
         server_name: Name in the server's certificate when it is not the one in the address.
         token: Gives the bearer token, which may change; None without one.
     """
 
     url: str
     namespace: str = "default"
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext] | None = None
     server_name: str = ""
     token: Callable[[], str] | None = None
 
@@ -68,6 +69,41 @@ class TokenFile:
         except (OSError, UnicodeDecodeError):
             return self._token
         return self._token
+
+
+class TlsFiles:
+    """Certificates in files that are replaced before they expire, as the kubelet does with its own and with pods'.
+
+    Args:
+        build: Reads the files.
+        files: The files.
+
+    Raises:
+        OSError, ValueError: They can't be used now.
+    """
+
+    def __init__(self, build: Callable[[], ssl.SSLContext], files: Iterable[Path]) -> None:
+        self._build, self._files = build, tuple(files)
+        self._seen = self._find_stamps()
+        self._context = build()
+
+    def __call__(self) -> ssl.SSLContext:
+        """Return what the files say now; the last one while they can't be used, as in the middle of a change."""
+        found = self._find_stamps()
+        if found is not None and found != self._seen:
+            try:
+                self._context = self._build()
+            except (OSError, ValueError):
+                return self._context
+            self._seen = found
+        return self._context
+
+    def _find_stamps(self) -> list[tuple[int, int]] | None:
+        """Return what tells the files from others of these names; None while one is missing."""
+        try:
+            return [(found.st_ino, found.st_mtime_ns) for found in map(Path.stat, self._files)]
+        except OSError:
+            return None
 
 
 class _Cluster(msgspec.Struct, rename="kebab"):
@@ -124,7 +160,8 @@ def find_pod_access(
     if _has_proxy(environment) or not host or not port:
         return None
     try:
-        tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        authority = folder / "ca.crt"
+        tls = TlsFiles(lambda: ssl.create_default_context(cafile=str(authority)), [authority])
         namespace = (folder / "namespace").read_text(encoding="utf-8").strip()
         if not (folder / "token").is_file():
             return None
@@ -173,10 +210,20 @@ def _build(cluster: _Cluster, user: _User, *, folder: Path, namespace: str) -> A
     return Access(
         url=cluster.server,
         namespace=namespace,
-        tls=_build_tls(cluster, user, folder) if is_tls else None,
+        tls=TlsFiles(lambda: _build_tls(cluster, user, folder), _list_files(cluster, user, folder)) if is_tls else None,
         server_name=cluster.tls_server_name or "",
         token=token,
     )
+
+
+def _list_files(cluster: _Cluster, user: _User, folder: Path) -> list[Path]:
+    """Return the files that certificates are read from; what is embedded needs none."""
+    sources = (
+        (cluster.certificate_authority_data, cluster.certificate_authority),
+        (user.client_certificate_data, user.client_certificate),
+        (user.client_key_data, user.client_key),
+    )
+    return [folder / name for data, name in sources if name and not data]
 
 
 def _build_tls(cluster: _Cluster, user: _User, folder: Path) -> ssl.SSLContext:

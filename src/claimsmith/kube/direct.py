@@ -8,6 +8,7 @@ agent small.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
@@ -33,10 +34,10 @@ _NO_BODY: Final = frozenset({204, 304})
 class _Connection:
     """One open connection, used by one request at a time."""
 
-    __slots__ = ("idle_since_s", "reader", "writer")
+    __slots__ = ("idle_since_s", "reader", "tls", "writer")
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tls: ssl.SSLContext | None) -> None:
+        self.reader, self.writer, self.tls = reader, writer, tls
         self.idle_since_s = 0.0
 
     @property
@@ -159,21 +160,25 @@ class DirectTransport:
                 connection.close()
 
     def _find_idle(self) -> _Connection | None:
-        oldest_s = self._clock() - self._idle_max_s
+        """Return a connection that rests; none with certificates of before, which the server may refuse by now."""
+        oldest_s, tls = self._clock() - self._idle_max_s, self._find_tls()
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_usable and connection.idle_since_s >= oldest_s:
+            if connection.is_usable and connection.idle_since_s >= oldest_s and connection.tls is tls:
                 return connection
             connection.close()
         return None
 
     async def _connect(self) -> _Connection:
-        tls = self._access.tls
+        tls = self._find_tls()
         name = None if tls is None else self._access.server_name or self._host
         reader, writer = await asyncio.open_connection(
             self._host, self._port, limit=_LINE_LIMIT_BYTES, ssl=tls, server_hostname=name
         )
-        return _Connection(reader, writer)
+        return _Connection(reader, writer, tls)
+
+    def _find_tls(self) -> ssl.SSLContext | None:
+        return None if self._access.tls is None else self._access.tls()
 
     def _encode(self, request: Request) -> bytes:
         head = f"{request.method} {self._prefix}{request.target} HTTP/1.1\r\nHost: {self._authority}\r\n"

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tests.unit.kube.test_direct import OK, Server
 
 DATA = Path(__file__).parent / "data"
 CERTIFICATE, KEY = DATA / "certificate.pem", DATA / "key.pem"
+OTHER_CERTIFICATE, OTHER_KEY = DATA / "other_certificate.pem", DATA / "other_key.pem"
 GET = Request(method="GET", target="/x", timeout_s=5.0)
 
 
@@ -119,7 +120,7 @@ def test_names_of_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
 
     assert access is not None
     assert access.tls is not None
-    assert access.tls.cert_store_stats()["x509"] == 1
+    assert access.tls().cert_store_stats()["x509"] == 1
     assert access.namespace == "team"
 
 
@@ -187,3 +188,76 @@ def test_a_token_stays_while_its_file_is_away(tmp_path: Path) -> None:
     path.unlink()
 
     assert token() == "first"
+
+
+def put(source: Path, target: Path) -> None:
+    """Replace a file in one step, as the kubelet does."""
+    hidden = target.with_name("new")
+    hidden.write_bytes(source.read_bytes())
+    os.replace(hidden, target)
+
+
+async def test_an_authority_that_is_replaced_is_read_again(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    put(OTHER_CERTIFICATE, authority)
+    async with tls_server() as (_, url):
+        access = find_access(
+            kubeconfig(tmp_path / "kc", cluster={"server": url, "certificate-authority": "ca.crt"}), environment={}
+        )
+        assert access is not None
+        transport = DirectTransport(access)
+        with pytest.raises(UnreachableError, match="certificate verify failed"):
+            await transport.send(GET)
+        put(CERTIFICATE, authority)
+        answer = await transport.send(GET)
+        await transport.close()
+
+    assert answer.body == b"ok"
+
+
+async def test_a_client_certificate_that_is_replaced_is_shown_from_then_on_also_where_a_connection_rests(
+    tmp_path: Path,
+) -> None:
+    put(CERTIFICATE, tmp_path / "one.crt")
+    put(KEY, tmp_path / "one.key")
+    user = {"client-certificate": "one.crt", "client-key": "one.key"}
+    async with tls_server(asks_certificate=True) as (_, url):
+        cluster = {"server": url, "certificate-authority": str(CERTIFICATE)}
+        access = find_access(kubeconfig(tmp_path / "kc", cluster=cluster, user=user), environment={})
+        assert access is not None
+        transport = DirectTransport(access)
+        answer = await transport.send(GET)
+        put(OTHER_CERTIFICATE, tmp_path / "one.crt")
+        between = await transport.send(GET)
+        put(OTHER_KEY, tmp_path / "one.key")
+        with pytest.raises(UnreachableError):
+            await transport.send(GET)
+        await transport.close()
+
+    assert (answer.body, between.body) == (b"ok", b"ok")
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_text("half a certif"), Path.unlink])
+async def test_certificates_stay_while_a_file_can_not_be_used(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    put(CERTIFICATE, tmp_path / "ca.crt")
+    access = find_access(kubeconfig(tmp_path / "kc", cluster={"certificate-authority": "ca.crt"}), environment={})
+    assert access is not None
+    assert access.tls is not None
+    before = access.tls()
+    damage(tmp_path / "ca.crt")
+
+    assert access.tls() is before
+
+
+def test_the_authority_of_a_pod_is_read_again_too(tmp_path: Path) -> None:
+    put(OTHER_CERTIFICATE, tmp_path / "ca.crt")
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "namespace").write_text("n")
+    place = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    access = find_pod_access(tmp_path, environment=place)
+    assert access is not None
+    assert access.tls is not None
+    before = access.tls()
+    put(CERTIFICATE, tmp_path / "ca.crt")
+
+    assert access.tls().get_ca_certs() != before.get_ca_certs()
