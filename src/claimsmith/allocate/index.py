@@ -72,6 +72,8 @@ class PreparedCluster:
         self.features = features or Features()
         self.deviations = deviations
         self.classes: Mapping[str, DeviceClass] = {}
+        self.layout_version = 0
+        """Grows when slices or taint rules change, so that views of nodes must be asked for again."""
         self.selectors = Selectors(self.features)
         self.screen = Screen(self.features, self.selectors, find_counters=self.find_counters, deviations=deviations)
         self._like_stable = Deviation.STABLE_POOLS not in deviations and is_stable(self.features)
@@ -122,6 +124,7 @@ class PreparedCluster:
             return
         if rules != self._rules:
             self._records.clear()
+        self.layout_version += 1
         records: dict[int, tuple[ResourceSlice, SliceRecord]] = {}
         added = []
         for position, slice in enumerate(slices):

@@ -92,12 +92,18 @@ def allocate_on_nodes(
 
 @dataclass(slots=True, eq=False)
 class NodeSearch:
-    """The search for one pod on one node."""
+    """The search for one pod on one node.
+
+    Args:
+        prefer: Gives the devices that a request may choose from in the order in which to try them; None for
+            upstream's order. It must always give the same order for the same request.
+    """
 
     cluster: PreparedCluster
     plan: PodPlan
     node: Node
     limits: SearchLimits
+    prefer: Callable[[RequestPlan, Screened], Screened] | None = None
     view: NodeView = field(init=False)
     _all: dict[RequestPlan, Screened] = field(default_factory=dict)
     _free: dict[RequestPlan, Screened] = field(default_factory=dict)
@@ -195,7 +201,8 @@ class NodeSearch:
         """Return the devices that the request may choose from."""
         found = self._free.get(plan)
         if found is None:
-            found = self._free[plan] = self.cluster.screen_node(self.view, plan.shape)
+            found = self.cluster.screen_node(self.view, plan.shape)
+            found = self._free[plan] = found if self.prefer is None else self.prefer(plan, found)
         return found
 
     def find_all(self, plan: RequestPlan) -> Screened:
