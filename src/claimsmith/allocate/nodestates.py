@@ -114,7 +114,7 @@ class NodeStates:
 
     def find_pool(self, view: NodeView, pool: PoolView) -> PoolState:
         """Return the state of a pool as a node sees it."""
-        key = self._key(pool, view)
+        key = self.key(view, pool)
         known = pool.live.get(key)
         if not isinstance(known, PoolState):
             known = pool.live[key] = self._read(view, pool)
@@ -184,8 +184,8 @@ class NodeStates:
             left = tuple([(counter, nanos - spent.get(counter, 0)) for counter, nanos in left])
         return self._intern(tuple(items), left)
 
-    def _key(self, pool: PoolView, view: NodeView) -> object:
-        """Under what the state is kept: pools whose devices are not for every node have one for each."""
+    def key(self, view: NodeView, pool: PoolView) -> object:
+        """Return under what `live` keeps the state: one for each node when not every device is for every node."""
         local = pool.cache.get("local")
         if local is None:
             local = pool.cache["local"] = any(

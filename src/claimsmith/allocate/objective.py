@@ -14,12 +14,13 @@ from claimsmith.errors import FieldError
 
 __all__ = ["FIRST", "FRAGMENTATION", "PACK", "POLICIES", "SPREAD", "DeviceScale", "Policy", "Term", "find_policy"]
 
-Term = Literal["rank", "waste", "fragmentation", "pack", "spread", "closeness"]
+Term = Literal["rank", "waste", "fragmentation", "pack", "tightness", "spread", "closeness", "gradient"]
 """What a policy looks at.
 
 rank: the place of the chosen alternative in its firstAvailable list. waste: the price of the devices taken.
-fragmentation: how much less of the demand fits into what is left. pack: nodes that were idle before. spread: how full
-the node is already. closeness: devices of one claim that differ in `numaNode` or `pcieRoot`.
+fragmentation: how much less of the demand fits into what is left. pack: nodes that were idle before. tightness: what
+is left of the node. spread: how full the node is. closeness: devices of one claim that differ in `numaNode` or
+`pcieRoot`. gradient: the coarse score of FGD, to compare with.
 """
 
 TERMS: Final[tuple[str, ...]] = get_args(Term)
@@ -111,7 +112,7 @@ def _measure(record: DeviceRecord) -> dict[str, int]:
 
 FIRST: Final = Policy(name="first", terms=("rank",))
 """The first node that fits, and on it the first devices, as upstream."""
-PACK: Final = Policy(name="pack", terms=("rank", "waste", "pack", "closeness"))
+PACK: Final = Policy(name="pack", terms=("rank", "waste", "pack", "tightness", "closeness"))
 SPREAD: Final = Policy(name="spread", terms=("rank", "waste", "spread", "closeness"))
 FRAGMENTATION: Final = Policy(name="fragmentation", terms=("rank", "waste", "fragmentation", "pack", "closeness"))
 POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (FIRST, PACK, SPREAD, FRAGMENTATION)}

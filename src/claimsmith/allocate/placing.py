@@ -1,0 +1,253 @@
+"""Where a pod goes: the best node for its claims by a policy, and on it the best devices.
+
+The policy only ranks nodes and devices; the exact search decides on each node in turn until one fits. A node is left
+out without a search only if some request finds too few devices there, whatever else is chosen. Hence a pod that fits
+anywhere is never refused, and each allocation is one that upstream could have made.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from claimsmith.allocate.demand import DemandCounter, DemandProfile
+from claimsmith.allocate.engine import SearchLimits
+from claimsmith.allocate.index import NodeView, PreparedCluster
+from claimsmith.allocate.nodestates import NodeState, NodeStates, Place
+from claimsmith.allocate.objective import Policy
+from claimsmith.allocate.plan import PodPlan, RequestPlan
+from claimsmith.allocate.pools import PoolView
+from claimsmith.allocate.potential import Potential
+from claimsmith.allocate.rating import PlanKey, Rater, Rating, get_plan_key
+from claimsmith.allocate.screening import Candidate, Screened
+from claimsmith.allocate.search import NodeSearch
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
+from claimsmith.model.node import Node
+
+__all__ = ["Placer", "place_claims"]
+
+LEARNED_FIRST: Final = 20
+"""Pods after which a learned demand is used for the first time."""
+LEARNED_GROWTH_PERCENT: Final = 115
+"""A learned demand is looked at again when so many pods have been seen, of what had been seen then."""
+TABLES_MAX: Final = 1_024
+"""Kinds of pods whose ratings of all nodes are kept."""
+
+
+def place_claims(
+    cluster: PreparedCluster,
+    claims: Iterable[ResourceClaim],
+    *,
+    nodes: Iterable[Node],
+    policy: Policy,
+    share_ids: Callable[[], str],
+    limits: SearchLimits | None = None,
+) -> Decision:
+    """Return the best node and devices for one pod's claims, without any demand in mind.
+
+    A scheduler keeps a `Placer` instead, which learns the demand and remembers its ratings.
+    """
+    return Placer(cluster, policy).place(claims, nodes=nodes, share_ids=share_ids, limits=limits)
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """A node with its state as it was last seen."""
+
+    node: Node
+    view: NodeView
+    parts: tuple[tuple[PoolView, object, object], ...]
+    state: NodeState
+
+
+@dataclass(slots=True, eq=False)
+class _Table:
+    """The ratings of all rows for one kind of pod.
+
+    Args:
+        seen: How much of the journal of changed rows is in.
+    """
+
+    ratings: list[Rating | None]
+    seen: int
+
+
+@dataclass(slots=True, eq=False)
+class _Ranking:
+    """Nodes that were asked for together, and what is known of them."""
+
+    nodes: tuple[Node, ...]
+    rows: list[_Row]
+    version: int
+    journal: list[int] = field(default_factory=list)
+    tables: OrderedDict[PlanKey, _Table] = field(default_factory=OrderedDict)
+
+
+class Placer:
+    """Places pods one after the other by one policy.
+
+    Args:
+        cluster: What it finds there at each call counts; claims that got devices must be counted in it by the caller.
+        profile: The demand; None to learn it from the pods that are observed.
+    """
+
+    def __init__(self, cluster: PreparedCluster, policy: Policy, *, profile: DemandProfile | None = None) -> None:
+        self._cluster = cluster
+        self.policy = policy
+        self._states = NodeStates(cluster)
+        self._counter = DemandCounter()
+        self._learns = profile is None
+        self._profile = profile or DemandProfile()
+        self._next_look = LEARNED_FIRST
+        self._rater: Rater | None = None
+        self._ranking: _Ranking | None = None
+
+    def observe(self, claims: Iterable[ResourceClaim]) -> None:
+        """Count a pod for the demand; to be called once for each pod that arrives, placed or not."""
+        if not self._learns:
+            return
+        self._counter.add(self._cluster.plan(claims))
+        if self._counter.total >= self._next_look:
+            self._next_look = max(self._next_look + 1, self._counter.total * LEARNED_GROWTH_PERCENT // 100)
+            self._profile = self._counter.profile()
+            self._rater = None
+
+    def place(
+        self,
+        claims: Iterable[ResourceClaim],
+        *,
+        nodes: Iterable[Node],
+        share_ids: Callable[[], str],
+        limits: SearchLimits | None = None,
+        fits: Callable[[Allocation], bool] | None = None,
+    ) -> Decision:
+        """Return the best node and devices for one pod's claims.
+
+        Args:
+            claims: The pod's claims without allocation, in the order of its `spec.resourceClaims`.
+            nodes: Equal ones are taken in this order. The same tuple again is ranked faster.
+            share_ids: Gives a new uid for each share of a device that allows several allocations.
+            limits: For each node on its own.
+            fits: Tells whether the node has room for what the devices take of it besides; None: it has.
+
+        Returns:
+            An Allocation; Pending without reasons when it fits on no node; Undecided when some search gave up and no
+            other node serves; Refused when no search is possible.
+        """
+        plan = self._cluster.plan(claims)
+        steps, undecided, last = 0, False, None
+        for node, rating in self._order(plan, nodes if isinstance(nodes, tuple) else tuple(nodes)):
+            prefer = None if rating is None else self._prefer(node, rating)
+            decision = NodeSearch(self._cluster, plan, node, limits or SearchLimits(), prefer).decide(share_ids)
+            if isinstance(decision, Allocation) and (fits is None or fits(decision)):
+                return decision
+            if isinstance(decision, Refused) and not decision.node_only:
+                return decision
+            undecided = undecided or isinstance(decision, Undecided)
+            steps, last = steps + decision.steps, decision
+        if undecided:
+            return Undecided(steps=steps)
+        return last if isinstance(last, Refused) else Pending(steps=steps)
+
+    def rate(self, claims: Iterable[ResourceClaim], node: Node) -> Rating | None:
+        """Return how good a node is for a pod's claims; None when some request finds too few devices there."""
+        plan, view = self._cluster.plan(claims), self._cluster.view_node(node)
+        return self._get_rater().rate(plan, self._states.find(view))
+
+    def value(self, node: Node) -> int:
+        """Return what the node is worth to the demand, in thousandths of a device."""
+        state = self._states.find(self._cluster.view_node(node))
+        return self._get_rater().potential.value(state)
+
+    def _order(self, plan: PodPlan, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, Rating | None]]:
+        """Nodes that may serve, the best first; without a rating where devices are tried in upstream's order."""
+        if plan.refusal is not None or plan.takes_all:
+            yield from ((node, None) for node in nodes)
+            return
+        ranking = self._follow(nodes)
+        ratings = self._rate_all(plan, ranking)
+        hopeful = [(rating.cost, place) for place, rating in enumerate(ratings) if rating is not None]
+        if not hopeful:
+            return
+        best = min(hopeful)
+        yield ranking.rows[best[1]].node, ratings[best[1]]
+        for item in sorted(hopeful)[1:]:
+            yield ranking.rows[item[1]].node, ratings[item[1]]
+
+    def _rate_all(self, plan: PodPlan, ranking: _Ranking) -> list[Rating | None]:
+        """The rating of each row; only rows that have changed since such a pod came are rated again."""
+        rater, key = self._get_rater(), get_plan_key(plan)
+        table = ranking.tables.get(key)
+        if table is None:
+            table = ranking.tables[key] = _Table([rater.rate(plan, row.state, key) for row in ranking.rows], 0)
+            if len(ranking.tables) > TABLES_MAX:
+                ranking.tables.popitem(last=False)
+        else:
+            ranking.tables.move_to_end(key)
+            for place in dict.fromkeys(ranking.journal[table.seen :]):
+                table.ratings[place] = rater.rate(plan, ranking.rows[place].state, key)
+        table.seen = len(ranking.journal)
+        return table.ratings
+
+    def _follow(self, nodes: tuple[Node, ...]) -> _Ranking:
+        """The rows of the nodes as they are now."""
+        ranking = self._ranking
+        if ranking is None or ranking.version != self._cluster.layout_version or ranking.nodes is not nodes:
+            known = self._ranking
+            ranking = self._ranking = _Ranking(nodes, [], self._cluster.layout_version)
+            ranking.rows = [self._read_row(node) for node in nodes]
+            if known is None or known.version != ranking.version:
+                self._rater = None
+            return ranking
+        for place, row in enumerate(ranking.rows):
+            for pool, key, part in row.parts:
+                if pool.live.get(key) is not part:
+                    ranking.rows[place] = self._read_row(row.node)
+                    ranking.journal.append(place)
+                    break
+        return ranking
+
+    def _read_row(self, node: Node) -> _Row:
+        view = self._cluster.view_node(node)
+        state = self._states.find(view)
+        parts = [(pool, self._states.key(view, pool)) for pool in view.pools]
+        return _Row(node, view, tuple((pool, key, pool.live[key]) for pool, key in parts), state)
+
+    def _get_rater(self) -> Rater:
+        """The rater for the demand as it is known now."""
+        if self._rater is None:
+            self._states.forget()
+            if self._ranking is not None:
+                self._ranking.tables.clear()
+                self._ranking.journal.clear()
+                self._ranking.rows = [self._read_row(row.node) for row in self._ranking.rows]
+            self._rater = Rater(self.policy, self._states, Potential(self._states, self._profile))
+        return self._rater
+
+    def _prefer(self, node: Node, rating: Rating) -> Callable[[RequestPlan, Screened], Screened]:
+        """Bring the devices that the rating chose to the front, one for each; the others follow in their order."""
+
+        numbers = {pool: number for number, pool in enumerate(self._cluster.view_node(node).pools)}
+
+        def prefer(plan: RequestPlan, screened: Screened) -> Screened:
+            picks = rating.picks.get((plan.claim, plan.request, plan.alternative))
+            if not picks:
+                return screened
+            places = [self._place(numbers, candidate) for candidate in screened.candidates]
+            chosen: list[int] = []
+            for pick in picks:
+                found = next((i for i, place in enumerate(places) if place == pick and i not in chosen), None)
+                if found is not None:
+                    chosen.append(found)
+            rest = [i for i in range(len(places)) if i not in chosen]
+            candidates = tuple(screened.candidates[i] for i in (*chosen, *rest))
+            return Screened(candidates=candidates, poisoned=screened.poisoned, warnings=screened.warnings)
+
+        return prefer
+
+    def _place(self, numbers: Mapping[PoolView, int], candidate: Candidate) -> Place:
+        record = candidate.record
+        return Place(numbers[candidate.view], self._states.find_kind(record), self._states.find_use(record))

@@ -1,0 +1,236 @@
+"""How good a node is for a pod: the devices that a policy would choose there, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import exp
+from typing import Final
+
+from claimsmith.allocate.eligibility import RequestShape
+from claimsmith.allocate.nodestates import DeviceKind, NodeState, NodeStates, Place
+from claimsmith.allocate.objective import DeviceScale, Policy, Term
+from claimsmith.allocate.plan import PodPlan, RequestPlan
+from claimsmith.allocate.potential import WHOLE, Potential
+
+__all__ = ["PlanKey", "Rater", "Rating", "get_plan_key"]
+
+REGRET_STEP: Final = 100
+"""Regrets that differ by less, in thousandths of a device, are equal."""
+FRAGMENTS_STEP: Final = 110
+"""The same for fragments."""
+CLOSE_ATTRIBUTES: Final = ("numaNode", "pcieRoot")
+
+PlanKey = tuple[tuple[int, int, int, RequestShape, int], ...]
+"""Pods with equal keys are rated alike."""
+_RequestKey = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """What a pod costs on a node, the lower the better, and which devices it should get there.
+
+    Args:
+        cost: Compared lexicographically. The first number is 1 when the policy's choice did not work out, although
+            each request finds enough devices; search may still find others.
+        picks: The devices for each request, by the places of claim, request and alternative.
+    """
+
+    cost: tuple[int, ...]
+    picks: Mapping[_RequestKey, tuple[Place, ...]]
+
+
+@dataclass(slots=True, eq=False)
+class _Choice:
+    """What was chosen for a pod on a node so far."""
+
+    before: NodeState
+    after: NodeState
+    rank: int
+    picks: dict[_RequestKey, tuple[Place, ...]]
+    taken: list[tuple[DeviceKind, RequestShape]]
+
+
+def get_plan_key(plan: PodPlan) -> PlanKey:
+    """Return what of a pod's claims decides about ratings."""
+    return tuple(
+        (item.claim, item.request, item.alternative, item.shape, item.count)
+        for claim in plan.claims
+        for group in claim.groups
+        for item in group.alternatives
+    )
+
+
+class Rater:
+    """Rates nodes by a policy under one demand."""
+
+    def __init__(self, policy: Policy, states: NodeStates, potential: Potential) -> None:
+        self._policy = policy
+        self._levels = policy.levels()
+        self._states = states
+        self.potential = potential
+        self._scale = DeviceScale.of(kind.record for kind in states.kinds)
+        self._prices: dict[DeviceKind, int] = {}
+        self._measures = {
+            "rank": lambda choice: choice.rank,
+            "waste": self._measure_waste,
+            "pack": self._measure_pack,
+            "tightness": lambda choice: self._sum_room(choice.after),
+            "spread": lambda choice: -self._sum_room(choice.after),
+            "closeness": self._measure_distance,
+            "gradient": self._measure_gradient,
+        }
+
+    def rate(self, plan: PodPlan, state: NodeState, key: PlanKey | None = None) -> Rating | None:
+        """Return the rating; None when some request finds too few devices, whatever else is chosen."""
+        key = key or get_plan_key(plan)
+        try:
+            return state.rated[key]  # type: ignore[return-value]
+        except KeyError:
+            rating = state.rated[key] = self._rate(plan, state)
+            return rating
+
+    def _rate(self, plan: PodPlan, state: NodeState) -> Rating | None:
+        requests, rank = self._choose_alternatives(plan, state)
+        if requests is None:
+            return None
+        choice = _Choice(state, state, rank, {}, [])
+        for _, item in requests:
+            if not self._choose_devices(choice, item):
+                return Rating((1, *[0] * len(self._levels)), {})
+        return Rating((0, *self._find_cost(choice)), choice.picks)
+
+    def _choose_alternatives(self, plan: PodPlan, state: NodeState) -> tuple[list[tuple[int, RequestPlan]] | None, int]:
+        """For each request the first alternative with enough devices, those with the least choice first."""
+        chosen: list[tuple[int, RequestPlan]] = []
+        rank = 0
+        for claim in plan.claims:
+            for group in claim.groups:
+                for item in group.alternatives:
+                    options = self._count_options(state, item)
+                    if options:
+                        chosen.append((options, item))
+                        rank += item.alternative
+                        break
+                else:
+                    return None, 0
+        chosen.sort(key=lambda entry: entry[0])
+        return chosen, rank
+
+    def _count_options(self, state: NodeState, item: RequestPlan) -> int:
+        """How many devices that differ the request may choose from; 0 when there are too few devices."""
+        options, devices, last = 0, 0, None
+        for pool in state.pools:
+            for entry in pool.items:
+                if entry != last:
+                    last, fits = entry, self._states.fits(pool, entry, item.shape)
+                    options += fits
+                devices += fits
+        return options if devices >= item.count else 0
+
+    def _choose_devices(self, choice: _Choice, item: RequestPlan) -> bool:
+        """Choose one device after the other, each the best one; False when none is left."""
+        start = choice.after
+        free: dict[Place, int] = {}
+        for place, pool in enumerate(start.pools):
+            for kind, use in pool.items:
+                spot = Place(place, kind, use)
+                free[spot] = free.get(spot, 0) + 1
+        picks: list[Place] = []
+        for _ in range(item.count):
+            options = [spot for spot, count in free.items() if count and self._fits(choice.after, spot, item.shape)]
+            if not options:
+                return False
+            spot = options[0] if len(options) == 1 else self._find_best(choice, options, item.shape)
+            choice.after = self._take(choice.after, spot, item.shape)
+            choice.taken.append((spot.kind, item.shape))
+            free[spot] -= 1
+            picks.append(spot)
+        choice.picks[item.claim, item.request, item.alternative] = tuple(picks)
+        return True
+
+    def _fits(self, state: NodeState, spot: Place, shape: RequestShape) -> bool:
+        return self._states.fits(state.pools[spot.pool], (spot.kind, spot.use), shape)
+
+    def _take(self, state: NodeState, spot: Place, shape: RequestShape) -> NodeState:
+        pools = list(state.pools)
+        pools[spot.pool] = self._states.take(pools[spot.pool], (spot.kind, spot.use), shape)
+        return self._states.join(tuple(pools))
+
+    def _find_best(self, choice: _Choice, options: Iterable[Place], shape: RequestShape) -> Place:
+        costs: list[tuple[tuple[int, ...], Place]] = []
+        for spot in options:
+            tried = _Choice(
+                choice.before,
+                self._take(choice.after, spot, shape),
+                choice.rank,
+                {},
+                [*choice.taken, (spot.kind, shape)],
+            )
+            costs.append((self._find_cost(tried), spot))
+        return min(costs, key=lambda entry: entry[0])[1]
+
+    def _find_cost(self, choice: _Choice) -> tuple[int, ...]:
+        cost: list[int] = []
+        for level in self._levels:
+            if len(level) == 1:
+                cost.extend(self._measure(level[0][0], choice))
+            else:
+                cost.append(sum(weight * self._measure(term, choice)[0] for term, weight in level))
+        return tuple(cost)
+
+    def _measure(self, term: Term, choice: _Choice) -> tuple[int, ...]:
+        if term == "fragmentation":
+            return self._measure_fragmentation(choice)
+        return (self._measures[term](choice),)
+
+    def _measure_fragmentation(self, choice: _Choice) -> tuple[int, ...]:
+        """Regret, then how scarce the devices are, then what the demand can't use of what is left."""
+        before, after, potential = choice.before, choice.after, self.potential
+        regret = potential.value(before) - potential.value(after)
+        scarcity = sum(potential.price(kind) for kind, _ in choice.taken)
+        fragments = potential.fragments(after) - potential.fragments(before)
+        return (regret + REGRET_STEP // 2) // REGRET_STEP, scarcity, fragments // FRAGMENTS_STEP
+
+    def _measure_waste(self, choice: _Choice) -> int:
+        """The price of the devices, of shared ones in proportion to what is taken; companions cost nothing."""
+        return sum(self._price(kind, shape) for kind, shape in choice.taken if not self.potential.is_companion(kind))
+
+    def _price(self, kind: DeviceKind, shape: RequestShape) -> int:
+        price = self._prices.get(kind)
+        if price is None:
+            price = self._prices[kind] = self._policy.price_device(kind.record, self._scale)
+        amounts = self._states.find_amounts(kind, shape) or ()
+        if not kind.shareable or not amounts:
+            return price
+        return max((price * a // total for a, total in zip(amounts, kind.totals, strict=True) if total), default=price)
+
+    def _measure_pack(self, choice: _Choice) -> int:
+        uses_main = any(not self.potential.is_companion(kind) for kind, _ in choice.taken)
+        return int(uses_main and self.potential.is_idle(choice.before))
+
+    def _sum_room(self, state: NodeState) -> int:
+        known = state.rated.get("room")
+        if not isinstance(known, int):
+            find_room, is_companion = self.potential.find_room, self.potential.is_companion
+            rooms = [find_room(kind, use) for pool in state.pools for kind, use in pool.items if not is_companion(kind)]
+            known = state.rated["room"] = sum(rooms)
+        return known
+
+    def _measure_distance(self, choice: _Choice) -> int:
+        """How many values too many the devices have of attributes that say where they are."""
+        distance = 0
+        for name in CLOSE_ATTRIBUTES:
+            values = {
+                attribute.value
+                for kind, _ in choice.taken
+                for key, attribute in kind.record.device.attributes.items()
+                if key.rpartition("/")[2] == name
+            }
+            distance += max(0, len(values) - 1)
+        return distance
+
+    def _measure_gradient(self, choice: _Choice) -> int:
+        """The score of FGD, whole percents of a sigmoid, the lower the better."""
+        delta = self.potential.fragments(choice.before) - self.potential.fragments(choice.after)
+        return -int(100 / (1 + exp(-delta / WHOLE)))
