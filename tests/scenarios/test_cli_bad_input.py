@@ -70,6 +70,8 @@ COMMANDS: Final = (("devices",), ("allocate",), ("explain", "pod/a"), ("up",))
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder; below it, in `tmp`, is the place for temporary files, in which nothing may be left."""
     (tmp_path / "tmp").mkdir()
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     yield tmp_path
 
@@ -128,7 +130,7 @@ def test_an_unknown_output_is_refused(place: Path, command: tuple[str, ...]) -> 
     [
         (("allocat",), "no such command 'allocat'. Did you mean 'allocate'?; see `claimsmith --help`"),
         (("--nonsense",), "no such option: --nonsense; see `claimsmith --help`"),
-        (("allocate",), "missing option '-f' / '--files'; see `claimsmith allocate --help`"),
+        (("allocate",), "cluster: found none of -f, --snapshot and --kubeconfig, and no kubeconfig in the usual"),
         (("explain", "-f", "x"), "missing argument 'TARGET'; see `claimsmith explain --help`"),
         (("conformance",), "missing argument 'FILE'; see `claimsmith conformance --help`"),
         (("demo", "x"), "got unexpected extra argument"),

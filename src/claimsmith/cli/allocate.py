@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from claimsmith.cli.exits import Exit, tell
-from claimsmith.cli.options import LikeUpstream, ManifestPaths, OnlyNode, Output, Strict
+from claimsmith.cli.options import LikeUpstream, OnlyNode, Output
 from claimsmith.cli.output import Format, print_table, print_value
+from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
     from claimsmith.daemons.offline import OfflineDecision
@@ -16,26 +17,26 @@ if TYPE_CHECKING:
 __all__ = ["allocate", "decide_offline", "decision_value"]
 
 
+@reads_cluster
 def allocate(
-    files: ManifestPaths,
+    source: ClusterSource,
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="Only pod/NAME or claim/NAME. Default: all that waits.")
     ] = "",
     node: OnlyNode = "",
     like_upstream: LikeUpstream = False,
-    strict: Strict = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Decide which pods and claims in the files get which devices.
+    """Decide which waiting pods and claims get which devices.
 
-    Nothing is changed and no cluster is needed: nodes, ResourceSlices (or simulated devices), DeviceClasses, claims
-    and pods come from the files. Exit code 1 says that something does not fit.
+    Nothing is changed: nodes, ResourceSlices (or simulated devices), DeviceClasses, claims and pods come from files,
+    a snapshot, or a live cluster that is only read. Exit code 1 says that something does not fit.
 
     Example: claimsmith allocate -f cluster.yaml -f pod.yaml pod/train
     """
-    decisions = decide_offline(files, target, node=node, like_upstream=like_upstream, strict=strict)
+    decisions = decide_offline(source, target, node=node, like_upstream=like_upstream)
     if output is Format.TABLE and not decisions:
-        tell("nothing waits in the files")
+        tell("nothing waits")
     elif output is Format.TABLE:
         rows = [(d.target, d.node or "-", _devices(d), d.message) for d in decisions]
         print_table(("TARGET", "NODE", "DEVICES", "WHY NOT"), rows)
@@ -46,16 +47,10 @@ def allocate(
 
 
 def decide_offline(
-    files: list[str], target: str, *, node: str = "", like_upstream: bool = False, strict: bool = False
+    source: ClusterSource, target: str, *, node: str = "", like_upstream: bool = False
 ) -> list[OfflineDecision]:
-    """Return the decisions for what waits in the files; what decides nothing is named on stderr."""
-    from claimsmith.cli.inputs import read_manifests
-    from claimsmith.daemons.offline import OfflineCluster
-
-    cluster = OfflineCluster(read_manifests(files), node=node, like_upstream=like_upstream, strict=strict)
-    for sentence in cluster.left_out:
-        tell(sentence)
-    return list(cluster.decide(target))
+    """Return the decisions for what waits; what decides nothing is named on stderr."""
+    return list(source.open(node=node, like_upstream=like_upstream).decide(target))
 
 
 def decision_value(decision: OfflineDecision) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from claimsmith.cli.devices import devices
 from claimsmith.cli.exits import Exit, tell
 from claimsmith.cli.explain import explain
 from claimsmith.cli.node import node_app
+from claimsmith.cli.snapshot import snapshot_app
 from claimsmith.cli.up import up
 
 __all__ = ["app", "run_command"]
@@ -64,9 +65,10 @@ def _agent(context: typer.Context) -> None:
 
 app.command(short_help="A tour of seven steps on an embedded cluster.")(demo)
 app.command(short_help="An embedded cluster that stays; kubectl works on it.")(up)
-app.command(short_help="Decide who gets which devices, on files alone.")(allocate)
-app.command(short_help="Say why a pod or claim gets no devices, on files.")(explain)
-app.command(short_help="List devices, their holders and taints, on files.")(devices)
+app.command(short_help="Decide who gets which devices; nothing is changed.")(allocate)
+app.command(short_help="Say why a pod or claim gets no devices.")(explain)
+app.command(short_help="List devices, their holders and taints.")(devices)
+app.add_typer(snapshot_app, name="snapshot", short_help="A cluster's device state in a file, without secrets.")
 app.command(short_help="Compare answers with recorded upstream ones.")(conformance)
 app.command(
     "agent",

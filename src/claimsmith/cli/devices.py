@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from claimsmith.cli.exits import tell
-from claimsmith.cli.options import ManifestPaths, Output, Strict
+from claimsmith.cli.options import Output
 from claimsmith.cli.output import Format, print_table, print_value
+from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
     from claimsmith.model.names import DeviceId
@@ -17,23 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["devices"]
 
 
-def devices(files: ManifestPaths, strict: Strict = False, output: Output = Format.TABLE) -> None:
-    """List the devices that the files publish, with their holders and taints.
+@reads_cluster
+def devices(source: ClusterSource, output: Output = Format.TABLE) -> None:
+    """List the devices that a cluster, a snapshot or files publish, with their holders and taints.
 
     Example: claimsmith devices -f cluster.yaml
     """
-    from claimsmith.cli.inputs import read_manifests
-    from claimsmith.daemons.offline import OfflineCluster
-
-    cluster = OfflineCluster(read_manifests(files), strict=strict)
-    for sentence in cluster.left_out:
-        tell(sentence)
-    values = list(_list_devices(cluster.snapshot))
+    values = list(_list_devices(source.open().snapshot))
     if output is not Format.TABLE:
         print_value({"devices": values}, output)
         return
     if not values:
-        tell("no devices in the files")
+        tell("no devices are published")
         return
     rows = [
         (

@@ -8,22 +8,23 @@ import typer
 
 from claimsmith.cli.allocate import decide_offline, decision_value
 from claimsmith.cli.exits import Exit
-from claimsmith.cli.options import ManifestPaths, OnlyNode, Output, Strict
+from claimsmith.cli.options import OnlyNode, Output
 from claimsmith.cli.output import Format, print_value
+from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 __all__ = ["explain"]
 
 
+@reads_cluster
 def explain(
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="pod/NAME or claim/NAME; with a namespace pod/NAMESPACE/NAME.")
     ],
-    files: ManifestPaths,
+    source: ClusterSource,
     node: OnlyNode = "",
-    strict: Strict = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Say why a pod or claim in the files gets no devices, node by node.
+    """Say why a pod or claim gets no devices, node by node.
 
     Exit code 0 says that it fits, and on which devices; 1 that it does not.
 
@@ -31,7 +32,7 @@ def explain(
     """
     from claimsmith.allocate.explain.text import format_reasons
 
-    decision = decide_offline(files, target, node=node, strict=strict)[0]
+    decision = decide_offline(source, target, node=node)[0]
     if output is not Format.TABLE:
         print_value(decision_value(decision), output)
     elif decision.outcome == "allocated":

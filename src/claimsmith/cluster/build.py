@@ -8,7 +8,7 @@ from typing import TypeVar
 from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
-from claimsmith.model.podgroup import PodGroup
+from claimsmith.model.podgroup import PodGroup, Workload
 from claimsmith.model.policy import DisruptionBudget, PriorityClass, ResourceQuota
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.record import Namespace
@@ -36,13 +36,13 @@ ClusterObject = (
 """Whatever an allocation depends on."""
 
 
-def build_snapshot(objects: Iterable[ClusterObject], *, resource_version: str = "") -> ClusterSnapshot:
+def build_snapshot(objects: Iterable[ClusterObject | Workload], *, resource_version: str = "") -> ClusterSnapshot:
     """Return the snapshot of objects in any order; of two with the same name the later one counts.
 
     Slices are as published: the taints of DeviceTaintRules are merged in when a problem is built of the snapshot.
 
     Args:
-        objects: The objects, of any kinds of `ClusterObject`.
+        objects: The objects, of any kinds of `ClusterObject`; Workloads, which place nothing, are passed over.
         resource_version: Of the newest object; empty for files.
     """
     everything = tuple(objects)
@@ -82,5 +82,5 @@ def sort_quotas(quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
     return tuple(sorted(quotas, key=lambda item: (item.metadata.namespace, item.metadata.name)))
 
 
-def _of_kind(objects: tuple[ClusterObject, ...], kind: type[T]) -> tuple[T, ...]:
+def _of_kind(objects: tuple[ClusterObject | Workload, ...], kind: type[T]) -> tuple[T, ...]:
     return tuple(item for item in objects if isinstance(item, kind))

@@ -27,7 +27,6 @@ from claimsmith.api.objects import ModelObject, find_parser
 from claimsmith.cluster.build import build_snapshot
 from claimsmith.errors import ForbiddenError, NotFoundError
 from claimsmith.kube.client import ObjectList
-from claimsmith.model.podgroup import Workload
 from claimsmith.model.snapshot import ClusterSnapshot
 
 __all__ = ["READ_BY_SNAPSHOT", "Lister", "ReadCluster", "read_cluster"]
@@ -89,9 +88,10 @@ async def read_cluster(client: Lister) -> ReadCluster:
     """
     found = await asyncio.gather(*(_read_kind(client, kind) for kind in READ_BY_SNAPSHOT))
     versions = [item.version for item in found if item.version.isdigit()]
-    objects = [value for item in found for value in item.objects if not isinstance(value, Workload)]
     return ReadCluster(
-        snapshot=build_snapshot(objects, resource_version=max(versions, key=int, default="")),
+        snapshot=build_snapshot(
+            (value for item in found for value in item.objects), resource_version=max(versions, key=int, default="")
+        ),
         left_out=tuple(item.missing for item in found if item.missing),
     )
 

@@ -1,10 +1,10 @@
-"""Decisions on manifests alone, without any cluster: the scheduler's own, one pod after the other."""
+"""Decisions on manifests and snapshots, without any cluster: the scheduler's own, one pod after the other."""
 
 from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -16,6 +16,7 @@ from claimsmith.api.kinds import Kind
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import ModelObject, parse_manifest
 from claimsmith.api.resource import parse_resource_claim
+from claimsmith.api.snapshotfile import iter_objects
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.clusterplan import ONLY_NODE
 from claimsmith.daemons.scheduler_decide import Decider, Placed
@@ -35,6 +36,8 @@ from claimsmith.model.inventory import DeviceHealth
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
+from claimsmith.model.podgroup import PodGroup
+from claimsmith.model.policy import SYSTEM_PRIORITIES, DisruptionBudget, PriorityClass, ResourceQuota
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.quantity import parse_quantity
 from claimsmith.model.record import Namespace
@@ -75,10 +78,11 @@ class OfflineDecision:
 
 
 class OfflineCluster:
-    """A cluster that exists only in manifests.
+    """A cluster that exists only in manifests, or in a snapshot.
 
     Args:
         manifests: Its objects, and settings of simulated devices.
+        base: A cluster that the manifests are put on: of two objects with one name, that of the manifests counts.
         node: Name of the only node to look at; empty for all.
         like_upstream: Choose exactly as upstream, also where it is wrong or aborts needlessly.
         strict: Refuse fields that a kind does not have instead of leaving them out.
@@ -88,7 +92,13 @@ class OfflineCluster:
     """
 
     def __init__(
-        self, manifests: Iterable[Manifest], *, node: str = "", like_upstream: bool = False, strict: bool = False
+        self,
+        manifests: Iterable[Manifest] = (),
+        *,
+        base: ClusterSnapshot | None = None,
+        node: str = "",
+        like_upstream: bool = False,
+        strict: bool = False,
     ) -> None:
         found = sort_manifests(manifests, strict=strict)
         self.left_out: tuple[str, ...] = found.left_out
@@ -97,7 +107,7 @@ class OfflineCluster:
         self._cluster = PreparedCluster(deviations=LIKE_UPSTREAM if like_upstream else OURS)
         self._decider = Decider(self._cache, self._cluster)
         self._pods: list[Pod] = []
-        self._load(found, node)
+        self._load(found, node, () if base is None else tuple(iter_objects(base)))
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -155,9 +165,12 @@ class OfflineCluster:
 
     # --- loading ------------------------------------------------------------------------------------------------------
 
-    def _load(self, found: SortedManifests, only: str) -> None:
+    def _load(self, found: SortedManifests, only: str, base: tuple[ModelObject, ...]) -> None:
         settings = found.settings
-        objects = [value for item in _named(found.objects) if (value := parse_manifest(item)) is not None]
+        parsed = [value for item in _named(found.objects) if (value := parse_manifest(item)) is not None]
+        objects = list({_key_of(value): value for value in (*base, *parsed)}.values())
+        priorities = {value.name: value for value in objects if isinstance(value, PriorityClass)}
+        objects = [self._give_priority(value, priorities) for value in objects]
         nodes = {value.name: value for value in objects if isinstance(value, Node)}
         named = [name for item in settings for name in find_named_nodes(item)]
         named += [value.node_name or "" for value in objects if isinstance(value, ResourceSlice)]
@@ -191,8 +204,31 @@ class OfflineCluster:
                 self._cache.see_template(None, value)
             case Namespace():
                 self._cache.see_namespace(None, value)
+            case DisruptionBudget():
+                self._cache.see_budget(None, value)
+            case ResourceQuota():
+                self._cache.see_quota(None, value)
+            case PriorityClass():
+                self._cache.see_priority_class(None, value)
+            case PodGroup():
+                self._cache.see_group(None, value)
             case Pod():
                 self._see_pod(value)
+
+    def _give_priority(self, value: ModelObject, classes: Mapping[str, PriorityClass]) -> ModelObject:
+        """Return a pod of a manifest with the priority that a server would give it; other objects as they are."""
+        if not isinstance(value, Pod) or value.uid or value.priority:
+            return value
+        if not value.priority_class:
+            usual = next((item for item in classes.values() if item.global_default), None)
+            return value if usual is None else _prioritize(value, usual)
+        if value.priority_class in SYSTEM_PRIORITIES:
+            return replace(value, priority=SYSTEM_PRIORITIES[value.priority_class])
+        if value.priority_class in classes:
+            return _prioritize(value, classes[value.priority_class])
+        missing = f"pod {value.ref}: priority class {value.priority_class!r} is not there, priority 0 is taken; add it"
+        self.left_out = (*self.left_out, missing)
+        return value
 
     def _see_pod(self, pod: Pod) -> None:
         if not pod.uid:
@@ -286,6 +322,15 @@ def _named(objects: Iterable[tuple[Kind, Manifest]]) -> Iterator[Manifest]:
             name = f"{metadata.get('generateName') or ''}{number}"
             manifest = replace(manifest, object={**manifest.object, "metadata": {**metadata, "name": name}})
         yield manifest
+
+
+def _key_of(value: ModelObject) -> tuple[type, str, str]:
+    return type(value), value.metadata.namespace, value.metadata.name
+
+
+def _prioritize(pod: Pod, priority: PriorityClass) -> Pod:
+    policy = pod.preemption_policy or priority.preemption_policy
+    return replace(pod, priority=priority.value, preemption_policy=policy)
 
 
 def _decided(target: str, node: str, claims: Iterable[ResourceClaim]) -> OfflineDecision:

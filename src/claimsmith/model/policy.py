@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.quantity import Quantity
 
 __all__ = [
+    "SYSTEM_PRIORITIES",
     "BudgetRef",
     "DisruptionBudget",
     "LabelRequirement",
@@ -21,6 +23,12 @@ __all__ = [
     "QuotaScope",
     "ResourceQuota",
 ]
+
+
+SYSTEM_PRIORITIES: Final[Mapping[str, int]] = MappingProxyType(
+    {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+)
+"""Priority classes that every cluster has. Source: pkg/apis/scheduling/types.go in k8s.io/kubernetes v1.37.2."""
 
 
 class BudgetRef(NamedTuple):

@@ -16,6 +16,7 @@ from claimsmith.embedded.api.served import ServedKind, get_kind
 from claimsmith.embedded.store import Store
 from claimsmith.embedded.store_faults import forbidden, invalid, not_found
 from claimsmith.embedded.store_records import JsonObject, Record
+from claimsmith.model.policy import SYSTEM_PRIORITIES
 from claimsmith.validate import FieldIssue, validate_create, validate_status_update, validate_update
 
 __all__ = ["Admission"]
@@ -24,7 +25,6 @@ _Place = tuple[str, JsonObject]
 """Path and content of a request or result."""
 
 _ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
-_SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class Admission:
@@ -141,8 +141,8 @@ class Admission:
         found = self._store.find(self._priorities, "", name)
         if found is not None:
             return found.value.get("value", 0), found.value.get("preemptionPolicy", "PreemptLowerPriority")
-        if name in _SYSTEM_PRIORITIES:
-            return _SYSTEM_PRIORITIES[name], ""
+        if name in SYSTEM_PRIORITIES:
+            return SYSTEM_PRIORITIES[name], ""
         why = f"no PriorityClass with name {name} was found"
         raise forbidden(served.stored, value["metadata"].get("name", ""), why)
 
