@@ -50,6 +50,7 @@ __all__ = [
     "RequestError",
     "SemverFormatError",
     "ThrottledError",
+    "TraceError",
     "UnreachableError",
 ]
 
@@ -115,6 +116,20 @@ class ManifestError(InputError):
         super().__init__(f"{place}: {reason}; {hint}")
         self.source, self.reason, self.hint = source, reason, hint
         self.document, self.line = document, line
+
+
+class TraceError(InputError):
+    """A workload trace can't be read.
+
+    Args:
+        source: Folder or file, with the line where it is known.
+        reason: What was found and what is allowed.
+        hint: What to do.
+    """
+
+    def __init__(self, source: str, reason: str, *, hint: str) -> None:
+        super().__init__(f"{source}: {reason}; {hint}")
+        self.source, self.reason, self.hint = source, reason, hint
 
 
 class QuantityFormatError(InputError):
