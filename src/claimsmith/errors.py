@@ -47,6 +47,7 @@ __all__ = [
     "PodRejectedError",
     "PodStartError",
     "QuantityFormatError",
+    "ReplayError",
     "RequestError",
     "SemverFormatError",
     "ThrottledError",
@@ -515,6 +516,10 @@ class PluginCallError(ClaimsmithError):
 
 class PluginRefusedError(ClaimsmithError):
     """A kubelet does not take a plugin that wants to register, or can't reach it; it tries again."""
+
+
+class ReplayError(ClaimsmithError):
+    """A replay found a decision that must not be: a mistake of ours."""
 
 
 # --- nobody must act: signals inside the selector language, which never leave it --------------------------------------
