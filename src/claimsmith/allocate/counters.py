@@ -6,13 +6,14 @@ k8s.io/dynamic-resource-allocation v0.37.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from claimsmith.allocate.pools import PoolView
-from claimsmith.allocate.records import DeviceRecord
-from claimsmith.allocate.usage import FREE, DeviceUse
+from claimsmith.allocate.records import DeviceRecord, sum_consumption
+from claimsmith.allocate.usage import DeviceUse
+from claimsmith.model.device import Device
 from claimsmith.model.names import CounterId, DeviceId
 
 __all__ = ["Groups", "PoolCounters", "VanishedDevice", "count_pool", "join_groups"]
@@ -55,12 +56,14 @@ class PoolCounters:
 def count_pool(
     view: PoolView,
     *,
+    used: Container[str],
     missing: Iterable[tuple[DeviceId, DeviceUse]],
     find_old: Callable[[DeviceId], DeviceRecord | None],
 ) -> PoolCounters:
     """Return what is left of a pool's counters.
 
     Args:
+        used: Names of the pool's devices in use.
         missing: Devices in use that the view doesn't publish, which still count; upstream forgets them.
         find_old: Finds such a device in slices of another generation; None when nobody knows what it takes.
     """
@@ -70,9 +73,10 @@ def count_pool(
         for name, amount in counter_set.counters.items()
     }
     left, groups = dict(declared), dict[str, Groups]()
-    for record in chain(view.devices, view.elsewhere):
-        if record.use is not FREE:
-            _charge(record, left, groups)
+    for record in chain(view.slices, view.other_slices):
+        for device in record.slice.devices:
+            if device.name in used:
+                _charge(device, left, groups)
     vanished = tuple(_charge_vanished(device, use, left, find_old) for device, use in missing) if declared else ()
     return PoolCounters(
         declared=declared,
@@ -88,11 +92,11 @@ def join_groups(current: Groups, groups: Groups) -> Groups:
     return current if current is None or groups is None else current & groups
 
 
-def _charge(record: DeviceRecord, left: dict[CounterId, int], groups: dict[str, Groups]) -> None:
-    for counter, nanos in record.consumption:
+def _charge(device: Device, left: dict[CounterId, int], groups: dict[str, Groups]) -> None:
+    for counter, nanos in sum_consumption(device):
         if counter in left:
             left[counter] -= nanos
-    for consumption in record.device.consumes_counters:
+    for consumption in device.consumes_counters:
         own: Groups = frozenset(consumption.compatibility_groups) or None
         name = consumption.counter_set
         groups[name] = join_groups(groups[name], own) if name in groups else own

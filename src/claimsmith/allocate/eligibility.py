@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from claimsmith.allocate.records import DeviceRecord
-from claimsmith.cel import CelDevice, CelEnvironment, Program, Purpose, compile_expression, prepare_device
+from claimsmith.cel import CelDevice, CelEnvironment, DeviceRead, Program, Purpose, compile_expression, prepare_device
 from claimsmith.errors import CelCompileError, CelDeviceError, CelError, CelRuntimeError, InputError
 from claimsmith.model.claim import DeviceClass, SubRequest
 from claimsmith.model.device import DeviceAttribute, DeviceToleration
@@ -130,6 +130,13 @@ class Selectors:
         if answer is None:
             answer = record.derived[text] = self._derive(text, record)
         return answer
+
+    def find_reads(self, text: str) -> frozenset[DeviceRead]:
+        """Return what an expression reads of a device; nothing when it can't be compiled."""
+        program = self._programs.get(text)
+        if program is None:
+            program = self._programs[text] = self._compile(text, "selector")
+        return program.attributes_read() if isinstance(program, Program) else frozenset()
 
     def find_false_clause(self, text: str, record: DeviceRecord) -> str:
         """Return the first part of an expression, between `&&` at its top, that is false for the device."""

@@ -6,13 +6,16 @@ pod, and nothing of a snapshot is changed.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from claimsmith.allocate.changes import ChangeLog
 from claimsmith.allocate.counters import PoolCounters, count_pool
 from claimsmith.allocate.eligibility import RequestShape, Selectors, is_stable
+from claimsmith.allocate.groups import GroupSource, NodeGroups, find_shape_key
+from claimsmith.allocate.kinds import DeviceBases, DeviceKinds, SelectorAnswers
 from claimsmith.allocate.plan import PodPlan, plan_claims
 from claimsmith.allocate.pools import BadSelector, GatheredPools, PoolParts, PoolView, build_pool, gather_pools
 from claimsmith.allocate.problem import AllocationProblem, merge_taints
@@ -32,6 +35,8 @@ __all__ = ["NodeView", "PreparedCluster"]
 
 KNOWN_TEXTS_MAX: Final = 2048
 """Selector texts whose answers are kept; beyond that all answers are dropped and found out again."""
+KNOWN_GROUPS_MAX: Final = 64
+"""Shapes of pods for which groups of nodes are kept, those that were asked about last."""
 KNOWN_SHAPES_MAX: Final = 1024
 """Request shapes whose candidates are kept."""
 
@@ -90,6 +95,8 @@ class PreparedCluster:
         self._views_of: dict[PoolKey, list[PoolView]] = defaultdict(list)
         self._nodes: dict[str, NodeView] = {}
         self._shapes: dict[RequestShape, RequestShape] = {}
+        self._changes, self._bases, self._answers = ChangeLog(), DeviceBases(), SelectorAnswers(self.selectors)
+        self._groups: OrderedDict[object, NodeGroups] = OrderedDict()
 
     @classmethod
     def from_problem(cls, problem: AllocationProblem, *, deviations: frozenset[Deviation] = OURS) -> PreparedCluster:
@@ -175,6 +182,20 @@ class PreparedCluster:
         """Return the claims ready for the search on any node, until the next update."""
         return plan_claims(claims, self.classes, features=self.features, intern=self.intern)
 
+    def group_nodes(self, plan: PodPlan) -> NodeGroups:
+        """Return which nodes are alike for the plan's pod, and for all pods of its shape; it follows the cluster."""
+        key = find_shape_key(plan)
+        found = self._groups.get(key) if key is not None else None
+        if found is None:
+            found = self._make_groups(plan, is_grouped=key is not None)
+            if key is not None:
+                self._groups[key] = found
+                if len(self._groups) > KNOWN_GROUPS_MAX:
+                    self._groups.popitem(last=False)
+        else:
+            self._groups.move_to_end(key)
+        return found
+
     def intern(self, shape: RequestShape) -> RequestShape:
         """Return the one instance of a shape that all pods share."""
         if len(self._shapes) >= KNOWN_SHAPES_MAX or self.selectors.known_texts >= KNOWN_TEXTS_MAX:
@@ -209,7 +230,10 @@ class PreparedCluster:
         counters = view.live.get("counters")
         if not isinstance(counters, PoolCounters):
             counters = view.live["counters"] = count_pool(
-                view, missing=self._find_missing(view), find_old=self._find_old
+                view,
+                used=self._ledger.find_pool_uses(view.id),
+                missing=self._find_missing(view),
+                find_old=self._find_old,
             )
         return counters
 
@@ -260,6 +284,21 @@ class PreparedCluster:
         view.joined[shape] = (parts, joined)
         return joined
 
+    def _make_groups(self, plan: PodPlan, *, is_grouped: bool) -> NodeGroups:
+        requests = (plan for claim in plan.claims for group in claim.groups for plan in group.alternatives)
+        kinds = DeviceKinds(requests, selectors=self.selectors, screen=self.screen, answers=self._answers)
+        source = GroupSource(
+            view_node=self.view_node,
+            find_counters=self.find_counters,
+            ledger=self._ledger,
+            bases=self._bases,
+            changes=self._changes,
+            aborts_on_invalid=Deviation.INVALID_POOL not in self.deviations,
+            aborts_on_selector=Deviation.NODE_SELECTOR not in self.deviations,
+            lists=self.features.list_type_attributes,
+        )
+        return NodeGroups(plan, kinds=kinds if is_grouped else None, source=source)
+
     def _arrange(self, node: Node, gathered: GatheredPools) -> NodeView:
         """Order the pools: by driver and name, those with binding conditions last."""
         views = [self._find_view(parts) for parts in gathered.pools]
@@ -287,7 +326,10 @@ class PreparedCluster:
 
     def _note_uses(self) -> None:
         """Tell the devices' records how they are used now, and drop what was computed from it."""
-        for pool in self._ledger.pop_changed():
+        changed = self._ledger.pop_changed()
+        if changed:
+            self._changes.add_uses(changed)
+        for pool in changed:
             uses: Mapping[str, DeviceUse] | None = None
             for record in self._index.by_pool.get(pool, ()):
                 for device in record.made:
@@ -299,13 +341,16 @@ class PreparedCluster:
 
     def _drop_nodes(self, changed: list[SliceRecord] | None) -> None:
         """Drop the views that a change of slices makes invalid; None: all."""
+        pools = {record.slice.pool_id for record in changed or ()}
+        names = {record.slice.node_name for record in changed or () if record.slice.node_name}
         if changed is None or any(not record.slice.node_name for record in changed):
             self._nodes.clear()
-        pools = {record.slice.pool_id for record in changed or ()}
-        names = {record.slice.node_name for record in changed or ()}
+            self._changes.add_all()
         for name, view in list(self._nodes.items()):
             if name in names or any(pool.id in pools for pool in view.pools) or pools.intersection(view.obsolete):
                 del self._nodes[name]
+                names.add(name)
+        self._changes.add_slices(pools, names)
         for parts in [parts for parts in self._views if changed is None or parts.id in pools]:
             dropped = self._views.pop(parts)
             self._views_of[parts.id].remove(dropped)
@@ -313,6 +358,8 @@ class PreparedCluster:
     def _forget_answers(self) -> None:
         """Drop every answer of selectors and everything computed from them."""
         self._shapes.clear()
+        self._groups.clear()
+        self._answers.forget()
         self.selectors.forget(device for _, record in self._records.values() for device in record.made)
         for view in self._views.values():
             view.cache.clear()

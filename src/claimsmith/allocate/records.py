@@ -16,7 +16,7 @@ from claimsmith.model.pool import ResourceSlice
 if TYPE_CHECKING:
     from claimsmith.allocate.capacity import CapacityPlan
 
-__all__ = ["DeviceRecord", "SliceRecord"]
+__all__ = ["DeviceRecord", "SliceRecord", "find_attribute", "sum_consumption"]
 
 
 class DeviceRecord:
@@ -38,7 +38,7 @@ class DeviceRecord:
         self.device = device
         self.slice = slice
         self.use: DeviceUse = use
-        self.consumption = _sum_consumption(device)
+        self.consumption = sum_consumption(device)
         self.answers: dict[str, bool | InputError] = {}
         self.derived: dict[str, DeviceAttribute | InputError] = {}
         self.plans: dict[object, CapacityPlan] = {}
@@ -48,15 +48,20 @@ class DeviceRecord:
         return f"DeviceRecord({self.id})"
 
     def find_attribute(self, name: str) -> DeviceAttribute | None:
-        """Return an attribute by fully qualified name; a driver's own may be published without its domain.
+        """Return an attribute by fully qualified name; a driver's own may be published without its domain."""
+        return find_attribute(self.device, self.id.driver, name)
 
-        Source: lookupStaticAttribute in structured/internal/experimental, v0.37.2.
-        """
-        found = self.device.attributes.get(name)
-        if found is not None:
-            return found
-        domain, slash, identifier = name.partition("/")
-        return self.device.attributes.get(identifier) if slash and domain == self.id.driver else None
+
+def find_attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
+    """Return an attribute by fully qualified name; a driver's own may be published without its domain.
+
+    Source: lookupStaticAttribute in structured/internal/experimental, v0.37.2.
+    """
+    found = device.attributes.get(name)
+    if found is not None:
+        return found
+    domain, slash, identifier = name.partition("/")
+    return device.attributes.get(identifier) if slash and domain == driver else None
 
 
 class SliceRecord:
@@ -129,8 +134,8 @@ class SliceRecord:
         return None if place is None else self.devices[place]
 
 
-def _sum_consumption(device: Device) -> tuple[tuple[CounterId, int], ...]:
-    """What a device takes from each counter; several entries for one counter are summed."""
+def sum_consumption(device: Device) -> tuple[tuple[CounterId, int], ...]:
+    """Return what a device takes from each counter, in nano units; several entries for one counter are summed."""
     if not device.consumes_counters:
         return ()
     total: dict[CounterId, int] = {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from claimsmith.allocate.attempt import Attempt, Fatal
 from claimsmith.allocate.engine import Engine, Insight, Outcome, SearchLimits
 from claimsmith.allocate.explain.nodes import explain_node
+from claimsmith.allocate.groups import NodeGroup
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.lookahead import Lookahead
 from claimsmith.allocate.plan import PodPlan, RequestPlan, refuse_limit
@@ -85,9 +86,26 @@ def allocate_on_nodes(
         claims: The pod's claims without allocation, in the order of its `spec.resourceClaims`.
         limits: For each node on its own.
     """
-    plan = cluster.plan(claims)
-    for node in nodes:
-        yield NodeSearch(cluster, plan, node, limits or SearchLimits()).decide(share_ids)
+    plan, bounds = cluster.plan(claims), limits or SearchLimits()
+    for place in cluster.group_nodes(plan).scan(nodes):
+        yield _decide(cluster, plan, place, limits=bounds, share_ids=share_ids)
+
+
+def _decide(
+    cluster: PreparedCluster,
+    plan: PodPlan,
+    place: tuple[Node, NodeGroup],
+    *,
+    limits: SearchLimits,
+    share_ids: Callable[[], str],
+) -> Decision:
+    """The decision for a node, searched for unless a node of its group has shown already that the claims don't fit."""
+    node, group = place
+    if group.pending is not None and not group.warns:
+        return Pending(node=node.name, steps=group.pending.steps)
+    decision = NodeSearch(cluster, plan, node, limits).decide(share_ids)
+    group.note(decision)
+    return decision
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,446 @@
+"""Nodes that pods of one shape can't tell apart: an answer for one of them holds for all.
+
+`PreparedCluster.group_nodes(plan)` gives the `NodeGroups` of a pod's shape; it is kept and follows the cluster. What is
+asked once for a node costs a look-up from then on, until a claim or a slice of one of its pools changes.
+
+    groups = cluster.group_nodes(plan)
+    for group in groups.arrange(nodes):        # as many as there are states of nodes that differ for this pod
+        group.nodes                            # its nodes by name, of those that were asked about, in order
+        group.memo                             # for what you find out about it; it lives as long as the group has nodes
+        groups.find(node) is group             # the group of one node
+
+Two nodes are in one group when the search sees the same on both, in the same order: the kinds of the devices that it
+may take, their use, what their counters have left, and which values of attributes that constraints compare are equal.
+Names, and what no request of the pod can have, don't count. So the claims fit on both or on none. Who needs to tell
+nodes apart by more than that plans further requests, of a claim that nobody has, and asks for the groups of that plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from claimsmith.allocate.changes import Change, ChangeLog
+from claimsmith.allocate.constraints import AttributeValue, read_value
+from claimsmith.allocate.counters import PoolCounters
+from claimsmith.allocate.kinds import DeviceBases, DeviceKind, DeviceKinds
+from claimsmith.allocate.plan import PodPlan, RequestPlan
+from claimsmith.allocate.pools import PoolView, node_reaches
+from claimsmith.allocate.records import find_attribute
+from claimsmith.allocate.screening import NODE_OPERATIONS_FEATURE
+from claimsmith.allocate.usage import DeviceUse, PoolKey, UsageLedger
+from claimsmith.model.decision import Allocation, Decision, Pending
+from claimsmith.model.device import Device
+from claimsmith.model.node import Node
+
+__all__ = ["GroupSource", "NodeGroup", "NodeGroups", "find_shape_key"]
+
+KNOWN_STATES_MAX: Final = 65_536
+"""States of pools and nodes that are remembered by number; beyond that all groups are made anew."""
+
+_Row = tuple[object, ...]
+
+
+class _View(Protocol):
+    """What a node can reach."""
+
+    @property
+    def pools(self) -> Sequence[PoolView]: ...
+    @property
+    def bad_selectors(self) -> Sequence[object]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSource:
+    """What groups are made from.
+
+    Args:
+        aborts_on_invalid: An invalid pool makes the node an error instead of being passed over.
+        aborts_on_selector: A node selector that can't be read aborts the allocation.
+        lists: The gate ListTypeAttributes.
+    """
+
+    view_node: Callable[[Node], _View]
+    find_counters: Callable[[PoolView], PoolCounters]
+    ledger: UsageLedger
+    bases: DeviceBases
+    changes: ChangeLog
+    aborts_on_invalid: bool
+    aborts_on_selector: bool
+    lists: bool
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NodeGroup:
+    """Nodes that are alike for pods of one shape. Compared by identity.
+
+    Args:
+        is_alone: A node that has to be looked at for itself: nothing is known of others from it.
+        warns: The answer for each node has warnings of its own, which name its devices.
+        nodes: The nodes, by name, in the order in which they were asked about.
+        pending: The answer, when claims of the shape don't fit; None when they do, or it isn't known.
+        fits: Claims of the shape fit.
+        memo: For what others find out about the group, by keys of their own.
+    """
+
+    is_alone: bool = False
+    warns: bool = False
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pending: Pending | None = None
+    fits: bool = False
+    memo: dict[object, object] = field(default_factory=dict)
+
+    def note(self, decision: Decision) -> None:
+        """Remember the decision for one of the nodes, if it holds for all."""
+        if self.is_alone:
+            return
+        if isinstance(decision, Pending):
+            self.pending = decision
+        elif isinstance(decision, Allocation):
+            self.fits = True
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Face:
+    """What pods of one shape see of a pool, while nobody uses it.
+
+    Args:
+        names, kinds: Devices that some request may have, in order of preference.
+        local: For each device: the device, when it selects its nodes by itself.
+        rows: For each device its values of the attributes that constraints compare.
+        numbers: The kinds' numbers.
+        is_local: Some device selects its nodes by itself.
+        skips: A driver skips node operations.
+        free: Number of the pool's state while nobody uses it; None when it has to be found out for each node.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[DeviceKind, ...]
+    local: tuple[Device | None, ...]
+    rows: tuple[_Row, ...]
+    numbers: tuple[object, ...]
+    counts: bool
+    warns: bool
+    is_local: bool
+    skips: bool
+    free: int | None = None
+
+
+_ODD: Final = _Face(
+    names=(), kinds=(), local=(), rows=(), numbers=(), counts=False, warns=False, is_local=False, skips=False
+)
+"""Stands for a pool with a device that has to be looked at in full."""
+
+
+def find_shape_key(plan: PodPlan) -> object:
+    """Return what is equal for pods that get the same verdicts; None for pods whose verdicts can't be shared."""
+    if plan.refusal is not None:
+        return None
+    claims = []
+    for claim in plan.claims:
+        groups = []
+        for group in claim.groups:
+            if any(request.derived for request in group.alternatives):
+                return None
+            groups.append(
+                (
+                    group.prioritized,
+                    *[(r.shape, r.takes_all, 0 if r.takes_all else r.count, r.constraints) for r in group.alternatives],
+                )
+            )
+        claims.append((tuple(groups), tuple([(c.kind, c.attribute) for c in claim.constraints])))
+    return tuple(claims)
+
+
+class NodeGroups:
+    """The groups of nodes for pods of one shape.
+
+    Args:
+        kinds: The kinds of devices for the shape; None when pods have to be asked node by node.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_faces",
+        "_groups",
+        "_keeps",
+        "_kinds",
+        "_live",
+        "_of",
+        "_seen",
+        "_shared",
+        "_source",
+        "_states",
+        "_takes_all",
+        "_users",
+    )
+
+    def __init__(self, plan: PodPlan, *, kinds: DeviceKinds | None, source: GroupSource) -> None:
+        requests = list(_iterate_requests(plan))
+        self._kinds, self._source = kinds, source
+        self._takes_all = any(request.takes_all for request in requests)
+        self._keeps = self._takes_all or any(request.shape.admin for request in requests)
+        self._attributes = tuple(dict.fromkeys(c.attribute for claim in plan.claims for c in claim.constraints))
+        self._seen = source.changes.number
+        self._faces: dict[PoolView, _Face | None] = {}
+        self._states: dict[object, int] = {}
+        self._shared: dict[PoolView, int] = {}
+        self._groups: dict[tuple[object, ...], NodeGroup] = {}
+        self._live: dict[NodeGroup, None] = {}
+        self._of: dict[str, tuple[Node, NodeGroup]] = {}
+        self._users: dict[PoolKey, str | dict[str, None]] = {}
+
+    def find(self, node: Node) -> NodeGroup:
+        """Return the group of a node."""
+        if self._seen != self._source.changes.number:
+            self._catch_up()
+        known = self._of.get(node.metadata.name)
+        if known is not None and known[0] is node:
+            return known[1]
+        return self._place(node)
+
+    def arrange(self, nodes: Mapping[str, Node]) -> list[NodeGroup]:
+        """Return the groups of these nodes by name; each group has its nodes, and no other.
+
+        What is computed costs as much as nodes have changed; besides, each node costs a look-up.
+        """
+        if self._seen != self._source.changes.number:
+            self._catch_up()
+        of = self._of
+        for name in of.keys() - nodes.keys():
+            self._drop(name)
+        for name, node in nodes.items():
+            known = of.get(name)
+            if known is None or known[0] is not node:
+                self._place(node)
+        return list(self._live)
+
+    def scan(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, NodeGroup]]:
+        """Give each node with its group, in order."""
+        for node in nodes:
+            if self._seen != self._source.changes.number:
+                self._catch_up()
+            known = self._of.get(node.metadata.name)
+            if known is not None and known[0] is node:
+                yield known
+            else:
+                yield node, self._place(node)
+
+    def _place(self, node: Node) -> NodeGroup:
+        """Find the group of a node that is not known, or no longer."""
+        name = node.metadata.name
+        self._drop(name)
+        if len(self._states) > KNOWN_STATES_MAX or len(self._groups) > KNOWN_STATES_MAX:
+            self._forget()
+        key = self._find_key(node)
+        group = self._groups.get(key) if key is not None else None
+        if group is None:
+            group = NodeGroup(is_alone=key is None, warns=key is not None and bool(key[-1]))
+            if key is not None:
+                self._groups[key] = group
+        group.nodes[name] = node
+        self._live[group] = None
+        self._of[name] = (node, group)
+        return group
+
+    def _drop(self, name: str) -> None:
+        """Take a node out of its group."""
+        known = self._of.pop(name, None)
+        if known is not None:
+            known[1].nodes.pop(name, None)
+            if not known[1].nodes:
+                self._live.pop(known[1], None)
+
+    def _find_key(self, node: Node) -> tuple[object, ...] | None:
+        """What the search sees on the node; None when it has to be asked."""
+        view, source, takes_all = self._source.view_node(node), self._source, self._takes_all
+        is_alone = self._kinds is None or (bool(view.bad_selectors) and source.aborts_on_selector)
+        warns = bool(view.bad_selectors)
+        seen: list[tuple[PoolView, _Face]] = []
+        for pool in view.pools:
+            face = self._find_face(pool)
+            if face is not None or not pool.usable:
+                self._note_user(pool, node.metadata.name)
+            if not pool.usable:
+                is_alone = is_alone or takes_all or (bool(pool.invalid) and source.aborts_on_invalid)
+            elif face is _ODD:
+                is_alone = True
+            elif face is not None:
+                warns = warns or face.warns
+                seen.append((pool, face))
+        if is_alone:
+            return None
+        parts: list[object] = []
+        if any(face.skips for _, face in seen):
+            parts.append(NODE_OPERATIONS_FEATURE in node.declared_features)
+        if len(seen) > 1 and self._attributes:
+            states = [self._find_state(pool, face, node) for pool, face in seen]
+            rows = [row for _, rows in states for row in rows]
+            parts.extend((tuple([state for state, _ in states]), _rename(rows)))
+        else:
+            parts.extend([self._find_number(pool, face, node) for pool, face in seen])
+        return (*parts, warns)
+
+    def _find_face(self, pool: PoolView) -> _Face | None:
+        """What the shape sees of a pool; None for nothing."""
+        try:
+            return self._faces[pool]
+        except KeyError:
+            face = self._faces[pool] = self._make_face(pool) if pool.usable and self._kinds is not None else None
+            return face
+
+    def _make_face(self, pool: PoolView) -> _Face | None:
+        found: list[tuple[DeviceKind, Device, bool]] = []
+        skips = False
+        for record in pool.slices:
+            kinds = self._kinds.find(record, self._source.bases.find(record)) if self._kinds is not None else None
+            if kinds is None:
+                return _ODD
+            if not any(kinds):
+                continue
+            is_local = record.slice.per_device_node_selection
+            skips = skips or bool(record.slice.skip_node_operations)
+            for kind, device in zip(kinds, record.slice.devices, strict=True):
+                if kind is not None:
+                    found.append((kind, device, is_local))
+        if not found:
+            return None
+        face = _Face(
+            names=tuple([device.name for _, device, _ in found]),
+            kinds=tuple([kind for kind, _, _ in found]),
+            local=tuple([device if is_local else None for _, device, is_local in found]),
+            rows=tuple([self._read_row(pool, device) for _, device, _ in found]) if self._attributes else (),
+            numbers=tuple([kind.number for kind, _, _ in found]),
+            counts=any(kind.counts for kind, _, _ in found),
+            warns=any(kind.warns for kind, _, _ in found),
+            is_local=any(is_local for _, _, is_local in found),
+            skips=skips,
+        )
+        if not face.is_local and not face.counts:
+            face.free = self._number((face.numbers, _rename(face.rows), None))
+        return face
+
+    def _read_row(self, pool: PoolView, device: Device) -> _Row:
+        """A device's values of the attributes that constraints compare."""
+        driver, lists = pool.id.driver, self._source.lists
+        return tuple([read_value(find_attribute(device, driver, name), lists=lists) for name in self._attributes])
+
+    def _find_number(self, pool: PoolView, face: _Face, node: Node) -> int:
+        """The number of a pool's state on a node; pools of several nodes are looked at once."""
+        if face.free is not None and self._source.ledger.find_whole(pool.id) == ():
+            return face.free
+        is_shared = not face.is_local and isinstance(self._users.get(pool.id), dict)
+        if is_shared and pool in self._shared:
+            return self._shared[pool]
+        state, rows = self._find_state(pool, face, node)
+        number = self._number((*state, _rename(rows)))
+        if is_shared:
+            self._shared[pool] = number
+        return number
+
+    def _find_state(self, pool: PoolView, face: _Face, node: Node) -> tuple[tuple[object, ...], Sequence[_Row]]:
+        """The devices that may be had and the counters, and the values that constraints compare."""
+        whole = self._source.ledger.find_whole(pool.id)
+        counters = _describe_counters(self._source.find_counters(pool)) if face.counts else None
+        if whole == () and not face.is_local:
+            return (face.numbers, counters), face.rows
+        if whole is not None and not face.is_local and not self._keeps:
+            kept = [place for place, name in enumerate(face.names) if name not in whole]
+            states: list[object] = [face.numbers[place] for place in kept]
+        else:
+            kept, states = self._list_states(pool, face, node)
+        return (tuple(states), counters), [face.rows[place] for place in kept] if face.rows else ()
+
+    def _list_states(self, pool: PoolView, face: _Face, node: Node) -> tuple[list[int], list[object]]:
+        """The places of the devices that may be had, and the state of each."""
+        uses = self._source.ledger.find_pool_uses(pool.id)
+        kept: list[int] = []
+        states: list[object] = []
+        for place, (name, kind) in enumerate(zip(face.names, face.kinds, strict=True)):
+            local = face.local[place]
+            reaches = local is None or node_reaches(local, node)
+            if not reaches and not kind.warns:
+                continue
+            use = uses.get(name)
+            state = kind.number if use is None else self._describe_use(kind, use)
+            if state is not None:
+                kept.append(place)
+                states.append((state, reaches) if kind.warns else state)
+        return kept, states
+
+    def _describe_use(self, kind: DeviceKind, use: DeviceUse) -> object:
+        """What of a device's use decides; None when no request can have it."""
+        if not self._keeps:
+            if use.dedicated:
+                return None
+            fits = kind.find_fits(use.consumed)
+            if kind.is_single:
+                return (kind.number, use.shares > 0, fits) if any(fits) else None
+        return (kind.number, use.dedicated, use.shares > 0, tuple(sorted(use.consumed.items())))
+
+    def _number(self, state: object) -> int:
+        return self._states.setdefault(state, len(self._states))
+
+    def _note_user(self, pool: PoolView, name: str) -> None:
+        """Remember that what becomes of the pool concerns a node."""
+        users = self._users.get(pool.id)
+        if users is None:
+            self._users[pool.id] = name
+        elif isinstance(users, dict):
+            users[name] = None
+        elif users != name:
+            self._users[pool.id] = {users: None, name: None}
+
+    def _catch_up(self) -> None:
+        """Drop what has changed since the last look."""
+        changes = self._source.changes.find_since(self._seen)
+        self._seen = self._source.changes.number
+        if changes is None:
+            self._forget()
+            return
+        remade: set[PoolKey] = set()
+        for change in changes:
+            self._apply(change)
+            if change.is_slices:
+                remade |= change.pools
+        if remade:
+            self._faces = {view: face for view, face in self._faces.items() if view.id not in remade}
+
+    def _apply(self, change: Change) -> None:
+        for pool in change.pools:
+            users = self._users.get(pool, ())
+            for name in (users,) if isinstance(users, str) else users:
+                self._drop(name)
+        for name in change.nodes:
+            self._drop(name)
+        if self._shared:
+            self._shared = {view: number for view, number in self._shared.items() if view.id not in change.pools}
+
+    def _forget(self) -> None:
+        """Begin anew."""
+        for known in (self._faces, self._states, self._shared, self._groups, self._live, self._of, self._users):
+            known.clear()
+
+
+def _iterate_requests(plan: PodPlan) -> Iterator[RequestPlan]:
+    for claim in plan.claims:
+        for group in claim.groups:
+            yield from group.alternatives
+
+
+def _rename(rows: Sequence[_Row]) -> object:
+    """Which of the devices have equal values: each value stands for the place where it is first seen.
+
+    Lists may overlap without being equal, so that they, and all beside them, keep their values.
+    """
+    if not rows:
+        return ()
+    if any(isinstance(value, AttributeValue) and len(value.values) != 1 for row in rows for value in row):
+        return tuple(rows)
+    first: dict[object, int] = {None: -1}
+    return tuple([tuple([first.setdefault(value, len(first)) for value in row]) for row in rows])
+
+
+def _describe_counters(counters: PoolCounters) -> object:
+    return (tuple(counters.left.items()), tuple(counters.groups.items()))
