@@ -178,6 +178,11 @@ class PreparedCluster:
         self._ledger.remove(("held", claim.ref), claim)
         self._note_uses()
 
+    @property
+    def changes(self) -> ChangeLog:
+        """What has changed lately."""
+        return self._changes
+
     def plan(self, claims: Iterable[ResourceClaim]) -> PodPlan:
         """Return the claims ready for the search on any node, until the next update."""
         return plan_claims(claims, self.classes, features=self.features, intern=self.intern)
