@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from claimsmith.api.kinds import POD
+from claimsmith.api.kinds import POD, POD_GROUP
 from tests.cases.casefile import CaseFile, check_fields
 from tests.cases.placement import options_for
 from tests.cases.seeding import Object, seed
@@ -14,6 +14,7 @@ from tests.cases.words import find_unsaid
 from tests.scenarios.scheduling import Bench, bench
 
 Objects = list[dict[str, Any]]
+_GROUP: Final = "gang"
 
 
 def _less_cpu(objects: Objects) -> Objects:
@@ -48,21 +49,34 @@ async def judge_gang(case: CaseFile) -> list[str]:
     differences = []
     for name, changed, expected in variants:
         for order in ("in order", "reversed"):
-            found = await _judge_order(changed, expected, backwards=order == "reversed")
+            found = await _judge_order(changed, _build_group(case.content["gang"]), expected, backwards=order == "reversed")
             differences += [f"{name}{order}: {text}" for text in found]
     return differences
 
 
-async def _judge_order(objects: Objects, expected: Mapping[str, Any], *, backwards: bool) -> list[str]:
+async def _judge_order(
+    objects: Objects, group: Mapping[str, Any], expected: Mapping[str, Any], *, backwards: bool
+) -> list[str]:
     check_fields(expected, "bound", "claim", "pending-because")
     seeded: list[Object] = [*objects]
     async with bench(options=options_for(seeded)) as cluster:
-        waiting = await seed(cluster.client, seeded)
+        waiting = [_join(pod) for pod in await seed(cluster.client, seeded)]
+        await cluster.client.create(POD_GROUP, group, namespace="default")
         for pod in reversed(waiting) if backwards else waiting:
             await cluster.client.create(POD, pod, namespace="default")
         names = [pod["metadata"]["name"] for pod in waiting]
         await cluster.until(lambda: all(cluster.node_of(name) or _told(cluster, name) for name in names))
         return list(_compare(cluster, names, expected))
+
+
+def _build_group(gang: Mapping[str, Any]) -> dict[str, Any]:
+    policy = {"gang": {"minCount": gang["minCount"]}}
+    return {"metadata": {"name": _GROUP, "namespace": "default"}, "spec": {"schedulingPolicy": policy}}
+
+
+def _join(pod: Object) -> dict[str, Any]:
+    """Return a pod as a member of the group."""
+    return {**pod, "spec": {**pod["spec"], "schedulingGroup": {"podGroupName": _GROUP}}}
 
 
 def _told(cluster: Bench, pod: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -93,6 +94,8 @@ class ClusterCache:
         self._slice_listeners: list[SliceListener] = []
         self._rule_listeners: list[Callable[[], None]] = []
         self._snapshot: ClusterSnapshot | None = None
+        self.is_trial = False
+        """Whether what is assumed now is only tried: no news for those who wait for changes."""
 
     def subscribe_pods(self, listener: PodListener) -> None:
         """Call the listener for all pods present, and from now on for every change of what counts."""
@@ -166,6 +169,17 @@ class ClusterCache:
         if seen is not None and seen.uid == pod.uid and not seen.node_name:
             self._assumed[pod.uid] = _Assumed(reservation, seen)
             self._set_pod(seen, reservation.place(seen))
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Forget at the end what is assumed meanwhile: for a decision about several pods that may come to nothing."""
+        known, self.is_trial = set(self._reservations), True
+        try:
+            yield
+        finally:
+            for uid in reversed([uid for uid in self._reservations if uid not in known]):
+                self.forget(self._reservations[uid].pod)
+            self.is_trial = False
 
     def confirm_claim(self, claim: ResourceClaim, *, decided_as: ClaimRef | None = None) -> None:
         """Take in the server's answer to the write of a decided claim (see `ClaimOverlay.confirm`)."""

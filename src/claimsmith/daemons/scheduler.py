@@ -1,4 +1,4 @@
-"""The scheduler: takes pods that name it, decides node and devices together, and writes the decision."""
+"""The scheduler: takes pods and gangs that name it, decides nodes and devices together, and writes the decision."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from datetime import UTC, datetime
 from typing import Final
 
 from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.objective import PACK, Policy
 from claimsmith.api import resource
-from claimsmith.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, POD, RESOURCE_SLICE
+from claimsmith.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, RESOURCE_SLICE
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.cluster.follow import follow_cluster, follow_nodes
 from claimsmith.daemons.scheduler_bind import Binder
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
+from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
+from claimsmith.daemons.scheduler_gangwork import EXPLAIN_EVERY_S, GangWork, SchedulerParts, about_pod, fail_decision
+from claimsmith.daemons.scheduler_joint import JointDecider
 from claimsmith.daemons.scheduler_wait import DeviceWait
 from claimsmith.errors import ApiError
 from claimsmith.kube.client import KubeClient
-from claimsmith.kube.events import EventRecorder, ObjectReference, cut_text
+from claimsmith.kube.events import EventRecorder, cut_text
 from claimsmith.kube.informers import Informers
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.features import Features
@@ -29,6 +33,8 @@ from claimsmith.model.node import Node
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.changes import find_claim_change, find_node_change, find_pod_change
 from claimsmith.schedule.claims import ClaimWriter
+from claimsmith.schedule.gangs import Gang
+from claimsmith.schedule.groups import GroupWriter
 from claimsmith.schedule.pods import PodWriter, is_schedulable
 from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
 from claimsmith.schedule.score import Placement
@@ -38,9 +44,6 @@ __all__ = ["SCHEDULER_NAME", "Scheduler", "SchedulerOptions", "run_scheduler"]
 
 SCHEDULER_NAME: Final = "claimsmith"
 """What pods write in `spec.schedulerName` to get this scheduler."""
-
-_EXPLAIN_EVERY_S: Final = 15.0
-"""A pod that has been tried more than twice gets a new explanation no more often."""
 
 _log = get_logger("scheduler")
 
@@ -57,6 +60,7 @@ class SchedulerOptions:
         node_allocatable: Whether devices may take of a node's cpu, memory and the like: the scheduler's gate
             DRANodeAllocatableResources, which is off in a stock cluster.
         binding_timeout_s: Seconds that devices get to become ready for binding, from their allocation on; >= 1.
+        policy: What makes one decision for a gang better than another.
     """
 
     names: frozenset[str] = frozenset({SCHEDULER_NAME})
@@ -65,6 +69,7 @@ class SchedulerOptions:
     features: Features | None = None
     node_allocatable: bool = False
     binding_timeout_s: float = 600.0
+    policy: Policy = PACK
 
 
 class Scheduler:
@@ -108,6 +113,21 @@ class Scheduler:
             node_allocatable=self.options.node_allocatable,
             find_problem=wait.find_problem if waits is not None else lambda _: "",
         )
+        joint = JointDecider(self.cache, cluster, self._decider, policy=self.options.policy)
+        parts = SchedulerParts(
+            cache=self.cache,
+            queue=self.queue,
+            binder=self._binder,
+            recorder=self._recorder,
+            pods=self._pods,
+            clock=clock,
+        )
+        self._gangs = GangWork(
+            parts,
+            GangDecider(self.cache, self._decider, joint=joint),
+            GroupWriter(client, now=now),
+            names=self.options.names,
+        )
         self._slots = asyncio.Semaphore(self.options.writes_max)
         self._told: dict[str, _Told] = {}
         self._clock = clock
@@ -123,7 +143,11 @@ class Scheduler:
             while True:
                 await self._slots.acquire()
                 item = await self._pop()
-                group.create_task(self._settle(item, self._decide(item)), name=f"schedule {item.pod.ref}")
+                if item.gang is None:
+                    work = self._settle(item, self._decide(item))
+                else:
+                    work = self._settle_gang(item, item.gang, await self._gangs.decide(item, item.gang))
+                group.create_task(work, name=f"schedule {item.name}")
                 await asyncio.sleep(0)
 
     async def _pop(self) -> QueuedPod:
@@ -137,15 +161,13 @@ class Scheduler:
         """Decide for one pod, and count the decision at once; a failure of ours must not stop the other pods."""
         try:
             told = self._told.get(item.pod.uid)
-            is_due = told is None or self._clock() - told.at_s >= _EXPLAIN_EVERY_S
+            is_due = told is None or self._clock() - told.at_s >= EXPLAIN_EVERY_S
             outcome = self._decider.decide(item.pod, explain=is_due or item.attempts <= 2)
             if isinstance(outcome, Placed):
                 self._binder.assume(item.pod, outcome)
             return outcome
         except Exception as error:
-            _log.exception("no decision pod=%s", item.pod.ref)
-            message = f"the scheduler failed: {type(error).__name__}: {error}"
-            return Unplaced(reason="SchedulerError", message=message, helps=lambda _: True)
+            return fail_decision(item, error)
 
     async def _settle(self, item: QueuedPod, outcome: Placed | Unplaced) -> None:
         """Write a decision; whatever goes wrong, the pod is tried again."""
@@ -153,15 +175,26 @@ class Scheduler:
             if isinstance(outcome, Placed):
                 await self._bind(item, outcome)
             else:
-                within_s = RETRY_MAX_S if outcome.message else _EXPLAIN_EVERY_S
+                within_s = RETRY_MAX_S if outcome.message else EXPLAIN_EVERY_S
                 self.queue.postpone(item, outcome.helps, backoff=outcome.tried, within_s=within_s)
                 await self._tell(item.pod, outcome)
-                if outcome.stale is not None:
-                    await self._binder.free(item.pod, outcome.stale)
+                for claim in outcome.stale:
+                    await self._binder.free(item.pod, claim)
         except ApiError as error:
             log_event(_log, logging.INFO, "decision not written", pod=item.pod.ref, error=error)
         except Exception:
             _log.exception("decision not written pod=%s", item.pod.ref)
+        finally:
+            self._slots.release()
+
+    async def _settle_gang(self, item: QueuedPod, gang: Gang, outcome: GangPlaced | Unplaced) -> None:
+        """Write the decision for a gang; whatever goes wrong, it is tried again."""
+        try:
+            await self._gangs.settle(item, gang, outcome)
+        except ApiError as error:
+            log_event(_log, logging.INFO, "decision not written", group=gang.ref, error=error)
+        except Exception:
+            _log.exception("decision not written group=%s", gang.ref)
         finally:
             self._slots.release()
 
@@ -175,13 +208,13 @@ class Scheduler:
         self.queue.remove(pod.ref)
         self._told.pop(pod.uid, None)
         text = f"Successfully assigned {pod.ref} to {placed.node}"
-        self._recorder.record(_about(pod), "Normal", "Scheduled", text)
+        self._recorder.record(about_pod(pod), "Normal", "Scheduled", text)
 
     @asynccontextmanager
     async def _pausing(self, pod: Pod, waits_for: str) -> AsyncIterator[None]:
         """Let other decisions be written while a pod waits for its devices."""
         text = f"waiting for binding conditions: {waits_for}"
-        self._recorder.record(_about(pod), "Normal", "BindingConditionsPending", text)
+        self._recorder.record(about_pod(pod), "Normal", "BindingConditionsPending", text)
         self._slots.release()
         try:
             yield
@@ -194,7 +227,7 @@ class Scheduler:
             return
         message, told = cut_text(unplaced.message), self._told.get(pod.uid)
         self._told[pod.uid] = _Told(message, self._clock())
-        self._recorder.record(_about(pod), "Warning", "FailedScheduling", message)
+        self._recorder.record(about_pod(pod), "Warning", "FailedScheduling", message)
         if told is None or told.message != message:
             await self._pods.mark_unscheduled(pod, unplaced.reason, message)
 
@@ -211,6 +244,8 @@ class Scheduler:
             reflector.subscribe(_Hearing(self.queue, Change(kind)))
 
     def _hear_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if self.cache.is_trial:
+            return
         pod = new if new is not None else old
         if pod is None:
             return
@@ -219,7 +254,8 @@ class Scheduler:
         change = find_pod_change(old, new)
         if change is not None:
             self.queue.hear(change)
-        if new is not None and self.cache.find_reservation(new) is not None:
+        is_ganged = self._gangs.hear_pod(old, new)
+        if is_ganged or (new is not None and self.cache.find_reservation(new) is not None):
             return
         if new is not None and is_schedulable(new, self.options.names):
             self.queue.add(new)
@@ -227,7 +263,8 @@ class Scheduler:
             self.queue.remove(pod.ref)
 
     def _hear_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        self.queue.hear(find_claim_change(old, new))
+        if not self.cache.is_trial:
+            self.queue.hear(find_claim_change(old, new))
 
     def _hear_node(self, old: Node | None, new: Node | None) -> None:
         change = find_node_change(old, new)
@@ -260,13 +297,3 @@ async def run_scheduler(client: KubeClient, options: SchedulerOptions | None = N
     async with asyncio.TaskGroup() as group:
         group.create_task(informers.run(), name="informers")
         group.create_task(scheduler.run(), name="scheduler")
-
-
-def _about(pod: Pod) -> ObjectReference:
-    return ObjectReference(
-        kind=POD,
-        name=pod.metadata.name,
-        namespace=pod.metadata.namespace,
-        uid=pod.uid,
-        resource_version=pod.metadata.resource_version,
-    )

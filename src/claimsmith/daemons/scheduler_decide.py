@@ -1,13 +1,10 @@
-"""The decision for one pod: a node and devices, or why there are none and what may help.
-
-Deviates: full-claim, claim-in-allocation, freed-claim.
-"""
+"""The decision for one pod: a node and devices, or why there are none and what may help."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -18,27 +15,22 @@ from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.node_selector import matches_node
 from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.scheduler_claims import ClaimFinder, PodClaims, Unplaced, find_stale_claims
 from claimsmith.daemons.scheduler_room import RoomCheck
 from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Reason, Refused, Undecided
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
+from claimsmith.model.podgroup import PodGroup
 from claimsmith.model.workload import ExtendedResourceMapping, NodeAllocatableClaim, Pod
 from claimsmith.schedule.candidates import CandidateIndex, Candidates, PodNeeds
-from claimsmith.schedule.claims import RESERVED_MAX, is_reserved_for
-from claimsmith.schedule.extended import (
-    ExtendedPlan,
-    SpecialClaims,
-    find_extended_names,
-    plan_class_names,
-)
+from claimsmith.schedule.extended import ExtendedPlan, find_extended_names, plan_class_names
 from claimsmith.schedule.fruitless import FruitlessNodes, get_claims_key
 from claimsmith.schedule.message import render_refusal
-from claimsmith.schedule.queue import Change
 from claimsmith.schedule.score import Placement, get_rank, has_alternatives
 from claimsmith.schedule.usage import UsageIndex
 
-__all__ = ["Decider", "Placed", "Unplaced"]
+__all__ = ["Attempt", "Decider", "Placed", "Unplaced", "wanted_on"]
 
 _BUDGET_STEPS: Final = 100_000
 _RANKED_NODES_MAX: Final = 32
@@ -56,6 +48,7 @@ class Placed:
         reserved: Claims that are allocated already and only have to be reserved for the pod.
         mappings: Which request of the created claim serves which extended resource.
         node_allocatable: What the devices of the pod's claims take of the node's resources.
+        group: The pod's group; None when it is in none. Claims that the pods of a group share are reserved for it.
     """
 
     node: str
@@ -63,56 +56,32 @@ class Placed:
     reserved: tuple[ResourceClaim, ...] = ()
     mappings: tuple[ExtendedResourceMapping, ...] = ()
     node_allocatable: tuple[NodeAllocatableClaim, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unplaced:
-    """No node now.
-
-    Args:
-        reason: `Unschedulable`, or `SchedulerError` when no search was possible.
-        message: Why, for people; empty when no explanation was asked for.
-        helps: Tells whether a change in the cluster may help.
-        reasons: Why, for machines.
-        tried: False when the pod was not tried, since something of it is not there yet.
-        quiet: True when that is no news for people, since it lasts but a moment.
-        stale: A claim that is allocated where the pod does not fit, and that nobody else uses: it should be freed.
-            The special claim of an earlier attempt should be deleted.
-    """
-
-    message: str
-    helps: Callable[[Change], bool]
-    reasons: tuple[Reason, ...] = ()
-    reason: str = "Unschedulable"
-    tried: bool = True
-    quiet: bool = False
-    stale: ResourceClaim | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Claims:
-    """The claims of a pod as they stand."""
-
-    allocated: tuple[ResourceClaim, ...] = ()
-    wanted: tuple[ResourceClaim, ...] = ()
-    extended: ResourceClaim | None = None
+    group: PodGroup | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class _Attempt:
+class Attempt:
     """One pod that is being decided: what it needs, where it may go, and what was found out on the way.
 
     Args:
+        within: Names of the only nodes to look at; None: all.
         full: Nodes on which devices were found, but no room for what they take besides.
         lacks_devices: Whether some node has not the devices.
     """
 
     pod: Pod
-    claims: _Claims
+    claims: PodClaims
     candidates: Candidates
+    within: Collection[str] | None = None
     decisions: list[Decision] = field(default_factory=list)
     full: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     lacks_devices: bool = False
+
+    def groups(self) -> Iterator[tuple[ExtendedPlan, Iterable[Node]]]:
+        """Yield the nodes to look at, best first, with what the pod's extended resources mean there."""
+        for plan, nodes in self.candidates.groups:
+            within = self.within
+            yield plan, nodes if within is None else (node for node in nodes if node.name in within)
 
 
 class Decider:
@@ -135,12 +104,13 @@ class Decider:
         node_allocatable: bool = False,
         find_problem: Callable[[ResourceClaim], str] = lambda _: "",
     ) -> None:
-        self._cache, self._cluster, self._find_failure = cache, cluster, find_problem
-        self._usage = UsageIndex()
-        self._room = RoomCheck(cache, self._usage, enabled=node_allocatable)
-        self._special = SpecialClaims()
-        self._nodes = CandidateIndex(cache.nodes, self._usage, matches=matches_node, placement=placement)
-        cache.subscribe_pods(self._usage.see_pod)
+        self._cache, self._cluster = cache, cluster
+        self.usage = UsageIndex()
+        """What pods take of nodes besides devices."""
+        self._room = RoomCheck(cache, self.usage, enabled=node_allocatable)
+        self._claims = ClaimFinder(cache, self._room, find_failure=find_problem)
+        self._nodes = CandidateIndex(cache.nodes, self.usage, matches=matches_node, placement=placement)
+        cache.subscribe_pods(self.usage.see_pod)
         cache.subscribe_pods(self._touch_node_of)
         cache.subscribe_nodes(self._touch_node)
         self._fruitless = FruitlessNodes()
@@ -149,7 +119,6 @@ class Decider:
         cache.subscribe_rules(self._fruitless.forget_all)
         self.searches = 0
         """How often devices were searched for on a node."""
-        cache.subscribe_claims(self._special.see_claim)
 
     def decide(self, pod: Pod, *, explain: bool = True) -> Placed | Unplaced:
         """Return the decision for a pod; nothing is counted or written yet.
@@ -158,14 +127,30 @@ class Decider:
             pod: The pod.
             explain: Say why there is no node, which costs more than finding that out; else the message is empty.
         """
-        claims = self._find_claims(pod)
+        attempt = self.look(pod)
+        return attempt if isinstance(attempt, Unplaced) else self.choose(attempt, explain=explain)
+
+    def look(
+        self, pod: Pod, *, ours: frozenset[ClaimRef] = frozenset(), within: Collection[str] | None = None
+    ) -> Attempt | Unplaced:
+        """Return what a pod needs and which nodes can take it, devices left aside, or why it can't be tried.
+
+        Args:
+            pod: The pod.
+            ours: Claims in flight that count as allocated, since they belong to the same decision.
+            within: Names of the only nodes to look at; None: all.
+        """
+        claims = self._claims.find(pod, ours=ours)
         if isinstance(claims, Unplaced):
             return claims
-        attempt = _Attempt(pod=pod, claims=claims, candidates=self._find_candidates(pod, claims))
+        return Attempt(pod=pod, claims=claims, candidates=self._find_candidates(pod, claims), within=within)
+
+    def choose(self, attempt: Attempt, *, explain: bool = True) -> Placed | Unplaced:
+        """Return the decision for a pod that was looked at, while nothing has changed since."""
         if not attempt.candidates.groups:
             return self._refuse(attempt, explain=explain)
         self._cluster.update(self._cache.snapshot())
-        for plan, nodes in attempt.candidates.groups:
+        for plan, nodes in attempt.groups():
             placed = self._try_nodes(attempt, plan, nodes)
             if placed is not None:
                 return placed
@@ -174,65 +159,7 @@ class Decider:
                 break
         return self._refuse(attempt, explain=explain)
 
-    def _find_claims(self, pod: Pod) -> _Claims | Unplaced:
-        allocated: list[ResourceClaim] = []
-        wanted: list[ResourceClaim] = []
-        for entry in pod.claims:
-            name = entry.claim_name or pod.claim_names.get(entry.name, "")
-            if name is None:
-                continue
-            ref = ClaimRef(pod.metadata.namespace, name)
-            claim = self._cache.claims.find(ref) if name else None
-            if claim is None and not name:
-                return _wait(ref, f"claim {entry.name!r} of the pod is not made yet", quiet=True)
-            if claim is None:
-                return _wait(ref, f"claim {ref} does not exist; create it")
-            problem = self._find_problem(pod, claim, is_owned=entry.claim_name is None) or self._find_failed(pod, claim)
-            if problem is not None:
-                return problem
-            into = wanted if claim.allocation is None else allocated
-            if claim not in into:
-                into.append(claim)
-        shared = self._room.find_sharing_problem(pod, allocated)
-        if shared is not None:
-            return replace(_wait(shared[0].ref, shared[1]), tried=True)
-        extended = self._special.find(pod) if find_extended_names(pod) else None
-        if extended is not None:
-            problem = self._find_problem(pod, extended, is_owned=True)
-            if problem is not None:
-                return problem
-            if extended.allocation is not None:
-                allocated.append(extended)
-        return _Claims(allocated=tuple(allocated), wanted=tuple(wanted), extended=extended)
-
-    def _find_problem(self, pod: Pod, claim: ResourceClaim, *, is_owned: bool) -> Unplaced | None:
-        """Why the pod can't use the claim now."""
-        ref = claim.ref
-        if is_owned and not any(owner.uid == pod.uid for owner in claim.metadata.owner_references):
-            return _wait(ref, f"claim {ref} was not made for this pod")
-        if claim.metadata.deletion_timestamp is not None:
-            return _wait(ref, f"claim {ref} is being deleted")
-        if self._cache.claims.is_in_flight(ref):
-            return _wait(ref, f"claim {ref} is being allocated for another pod", quiet=True)
-        if (
-            claim.allocation is not None
-            and not is_reserved_for(claim, pod.uid)
-            and len(claim.reserved_for) >= RESERVED_MAX
-        ):
-            text = f"claim {ref} is used by {len(claim.reserved_for)} pods, the maximum; wait until one of them ends"
-            return replace(_wait(ref, text), tried=True)
-        return None
-
-    def _find_failed(self, pod: Pod, claim: ResourceClaim) -> Unplaced | None:
-        """Why the claim's devices will never be ready; a claim that nobody else uses is given other ones."""
-        text = self._find_failure(claim) if claim.allocation is not None else ""
-        if not text:
-            return None
-        is_ours = all(item.uid == pod.uid for item in claim.reserved_for)
-        unplaced = _wait(claim.ref, f"claim {claim.ref} can't be used: {text}")
-        return replace(unplaced, tried=True, stale=claim if is_ours else None)
-
-    def _find_candidates(self, pod: Pod, claims: _Claims) -> Candidates:
+    def _find_candidates(self, pod: Pod, claims: PodClaims) -> Candidates:
         names = find_extended_names(pod)
         classes = plan_class_names(self._cache.classes.values()) if names else {}
         return self._nodes.find(
@@ -253,11 +180,11 @@ class Decider:
         for name in {pod.node_name for pod in (old, new) if pod is not None and pod.node_name}:
             self._nodes.touch(name)
 
-    def _try_nodes(self, attempt: _Attempt, plan: ExtendedPlan, nodes: Iterable[Node]) -> Placed | None:
+    def _try_nodes(self, attempt: Attempt, plan: ExtendedPlan, nodes: Iterable[Node]) -> Placed | None:
         """Return the best of the nodes on which all claims fit; what the others lack is noted in the attempt."""
-        wanted = _wanted_on(attempt.claims, plan)
+        wanted = wanted_on(attempt.claims, plan)
         if not wanted:
-            placed = (self._place(attempt, plan, node, ()) for node in nodes)
+            placed = (self.place(attempt, plan, node, ()) for node in nodes)
             return next((item for item in placed if item is not None), None)
         best: tuple[int, Placed] | None = None
         ranked, seen = has_alternatives(wanted), 0
@@ -268,7 +195,7 @@ class Decider:
                     break
                 continue
             got = tuple(zip(wanted, decision.results, strict=True))
-            placed_here = self._place(attempt, plan, self._cache.nodes[decision.node], got)
+            placed_here = self.place(attempt, plan, self._cache.nodes[decision.node], got)
             if placed_here is None:
                 continue
             rank, seen = get_rank(wanted, decision.results), seen + 1
@@ -278,14 +205,21 @@ class Decider:
                 break
         return None if best is None else best[1]
 
-    def _place(
+    def place(
         self,
-        attempt: _Attempt,
+        attempt: Attempt,
         plan: ExtendedPlan,
         node: Node,
         got: tuple[tuple[ResourceClaim, AllocationResult], ...],
     ) -> Placed | None:
-        """Return the decision for a node, if it has room for what the devices take of it besides."""
+        """Return the decision for a node; None when it has no room for what the devices take of it besides.
+
+        Args:
+            attempt: The pod that was looked at.
+            plan: What its extended resources mean on the node.
+            node: The node.
+            got: What the claims to allocate get there.
+        """
         reserved = attempt.claims.allocated
         present = tuple((claim, claim.allocation) for claim in reserved if claim.allocation is not None)
         room = self._room.check(attempt.pod, node, claims=(*present, *got), mappings=plan.mappings)
@@ -293,12 +227,15 @@ class Decider:
             attempt.full[node.name] = room.reasons
             return None
         return Placed(
-            node=node.name, allocated=got, reserved=reserved, mappings=plan.mappings, node_allocatable=room.taken
+            node=node.name,
+            allocated=got,
+            reserved=reserved,
+            mappings=plan.mappings,
+            node_allocatable=room.taken,
+            group=attempt.claims.group,
         )
 
-    def _search(
-        self, attempt: _Attempt, claims: tuple[ResourceClaim, ...], nodes: Iterable[Node]
-    ) -> Iterator[Decision]:
+    def _search(self, attempt: Attempt, claims: tuple[ResourceClaim, ...], nodes: Iterable[Node]) -> Iterator[Decision]:
         """Search for devices on nodes, but for those where claims like these have found none, and nothing changed."""
         key = get_claims_key(claims)
         fruitless = self._fruitless.find(key)
@@ -311,7 +248,7 @@ class Decider:
                 self._fruitless.add(key, decision.node)
             yield decision
 
-    def _refuse(self, attempt: _Attempt, *, explain: bool) -> Unplaced:
+    def _refuse(self, attempt: Attempt, *, explain: bool) -> Unplaced:
         claims, decisions = attempt.claims, attempt.decisions
         failed = any(
             isinstance(item, Undecided) or (isinstance(item, Refused) and not item.node_only) for item in decisions
@@ -329,21 +266,35 @@ class Decider:
             message=message,
             reasons=reasons,
             helps=lambda change: change.kind in kinds or change.key in refs,
-            stale=claims.extended or _find_stale(attempt.pod, claims.allocated),
+            stale=special or find_stale_claims(claims.allocated, self._users_of(attempt))[:1],
         )
 
-    def _explain(self, attempt: _Attempt) -> tuple[str, tuple[Reason, ...]]:
+    def _users_of(self, attempt: Attempt) -> frozenset[str]:
+        """The uids under which claims are reserved that nobody but the pod needs.
+
+        Its own, and that of its group if no pod of the group has a node.
+        """
+        pod, group = attempt.pod, attempt.claims.group
+        if group is None or not group.spec.claims:
+            return frozenset({pod.uid})
+        others = (item for item in self._cache.pods.values() if item.pod_group == pod.pod_group and item.node_name)
+        is_used = any(item.ref.namespace == pod.ref.namespace and not item.finished for item in others)
+        return frozenset({pod.uid} if is_used else {pod.uid, group.uid})
+
+    def _explain(self, attempt: Attempt) -> tuple[str, tuple[Reason, ...]]:
         """Why there is no node: what the nodes lack, and what keeps their devices from the claims."""
+        within = self._cache.nodes if attempt.within is None else attempt.within
         refused = {**attempt.candidates.find_refused(), **attempt.full}
+        refused = {name: found for name, found in refused.items() if name in within}
         reasons = [reason for found in refused.values() for reason in found]
-        if len(refused) == len(self._cache.nodes):
+        if len(refused) == len(within):
             return render_refusal(refused), tuple(reasons)
         undecided = sum(isinstance(item, Undecided) for item in attempt.decisions)
-        for plan, nodes in attempt.candidates.groups:
-            wanted = _wanted_on(attempt.claims, plan)
+        for plan, nodes in attempt.groups():
+            wanted = wanted_on(attempt.claims, plan)
             left = (node for node in nodes if node.name not in refused)
             reasons.extend(explain_nodes(self._cluster, wanted, nodes=tuple(islice(left, _EXPLAINED_NODES_MAX))))
-        text = format_event(reasons, nodes=len(self._cache.nodes))
+        text = format_event(reasons, nodes=len(within))
         return f"the search gave up on {undecided} nodes; {text}" if undecided else text, tuple(reasons)
 
 
@@ -351,29 +302,8 @@ def _new_id() -> str:
     return str(uuid.uuid4())
 
 
-def _wait(ref: ClaimRef, message: str, *, quiet: bool = False) -> Unplaced:
-    """A pod that can't be tried before something happens to one claim, or to the pod itself."""
-    key = str(ref)
-    return Unplaced(message=message, helps=lambda change: change.key == key, tried=False, quiet=quiet)
-
-
-def _find_stale(pod: Pod, allocated: Iterable[ResourceClaim]) -> ResourceClaim | None:
-    """The first claim that ties the pod to nodes without need: nobody but the pod itself uses it.
-
-    Source: PostFilter in kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources, which takes a random one.
-    """
-    for claim in allocated:
-        got = claim.allocation
-        tied = got is not None and (
-            got.node_selector is not None or any(result.skip_node_operations for result in got.results)
-        )
-        if tied and all(item.uid == pod.uid for item in claim.reserved_for):
-            return claim
-    return None
-
-
-def _wanted_on(claims: _Claims, plan: ExtendedPlan) -> tuple[ResourceClaim, ...]:
-    """The claims to allocate on a node: the pod's own, then the special one for extended resources."""
+def wanted_on(claims: PodClaims, plan: ExtendedPlan) -> tuple[ResourceClaim, ...]:
+    """Return the claims to allocate on a node: the pod's own, then the special one for extended resources."""
     if plan.claim is None or (claims.extended is not None and claims.extended.allocation is not None):
         return claims.wanted
     return (*claims.wanted, claims.extended or plan.claim)

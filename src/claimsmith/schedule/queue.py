@@ -1,4 +1,4 @@
-"""Pods that wait for a decision: now, after a pause, or for a change in the cluster.
+"""Pods and gangs that wait for a decision: now, after a pause, or for a change in the cluster.
 
 Source: the scheduling queue of kubernetes v1.37.2 pkg/scheduler/backend/queue (backoff 1 s to 10 s, moves on events,
 a move that happens while a pod is being decided counts for it; a pod in backoff that a change may help is tried early
@@ -15,16 +15,22 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from claimsmith.model.names import PodRef
+from claimsmith.model.podgroup import PodGroupRef
 from claimsmith.model.workload import Pod
+from claimsmith.schedule.gangs import Gang
 
-__all__ = ["BACKOFF_INITIAL_S", "BACKOFF_MAX_S", "RETRY_MAX_S", "Change", "PodQueue", "QueuedPod"]
+__all__ = ["BACKOFF_INITIAL_S", "BACKOFF_MAX_S", "GATHER_S", "RETRY_MAX_S", "Change", "PodQueue", "QueuedPod"]
 
 BACKOFF_INITIAL_S: Final = 1.0
 BACKOFF_MAX_S: Final = 10.0
 RETRY_MAX_S: Final = 300.0
 """A pod that no event helps is tried again after so long, in case an event was misjudged."""
 
+GATHER_S: Final = 5.0
+"""A gang whose pods are not all there after so long is given out all the same, so that somebody is told."""
+
 _RECENT_MAX: Final = 4096
+_Key = PodRef | tuple[str, str, str]
 
 
 class Change(NamedTuple):
@@ -41,10 +47,11 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class QueuedPod:
-    """A pod with its history in the queue.
+    """A pod, or a gang, with its history in the queue.
 
     Args:
-        pod: The pod as last seen.
+        pod: The pod as last seen; of a gang the first that waits.
+        gang: The pods that are decided together, as last seen; None for a pod by itself.
         attempts: Decisions that were tried.
         since_s: When the pod came into the queue.
         ready_s: When the backoff of the last attempt ends.
@@ -64,6 +71,18 @@ class QueuedPod:
     decided_at: int = 0
     has_changed: bool = False
     has_erred: bool = False
+    gang: Gang | None = None
+    decided: Gang | None = None
+
+    @property
+    def key(self) -> _Key:
+        """Under which it stands in the queue."""
+        return self.pod.ref if self.gang is None else _gang_key(self.gang.ref)
+
+    @property
+    def name(self) -> str:
+        """The pod or the group, for people."""
+        return str(self.pod.ref) if self.gang is None else f"group {self.gang.ref}"
 
 
 @dataclass(order=True, slots=True)
@@ -74,7 +93,9 @@ class _Entry:
 
 
 class PodQueue:
-    """The scheduler's queue. Pods of higher priority come first, then those that have waited longer.
+    """The scheduler's queue, in which a gang counts as one.
+
+    Pods of higher priority come first, then those that have waited longer.
 
     Args:
         clock: Monotonic seconds.
@@ -82,8 +103,8 @@ class PodQueue:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._items: dict[PodRef, QueuedPod] = {}
-        self._waiting: dict[PodRef, QueuedPod] = {}
+        self._items: dict[_Key, QueuedPod] = {}
+        self._waiting: dict[_Key, QueuedPod] = {}
         self._active: list[_Entry] = []
         self._backoff: list[_Entry] = []
         self._eager: list[_Entry] = []
@@ -117,9 +138,36 @@ class PodQueue:
             if item.place == "waiting":
                 self._ready(item)
 
+    def add_gang(self, gang: Gang) -> None:
+        """Take in a gang with pods that wait, or its newer state; one that has become complete is tried at once.
+
+        One that is not complete is given out after `GATHER_S`.
+        """
+        key = _gang_key(gang.ref)
+        item = self._items.get(key)
+        if item is None:
+            self._items[key] = item = QueuedPod(gang.waiting[0], since_s=self._clock(), gang=gang)
+            if gang.is_complete:
+                self._activate(item)
+            else:
+                item.waits_for, item.retry_s = _helps_nothing, self._clock() + GATHER_S
+                self._place(item, "waiting")
+                self._wake.set()
+            return
+        old, item.gang, item.pod = item.gang, gang, gang.waiting[0]
+        if item.place == "waiting" and gang.is_complete and _has_grown(old, gang):
+            self._ready(item)
+
+    def remove_gang(self, ref: PodGroupRef) -> None:
+        """Forget a gang: none of its pods waits any more."""
+        self._remove(_gang_key(ref))
+
     def remove(self, ref: PodRef) -> None:
         """Forget a pod: it is bound, finished or gone."""
-        item = self._items.pop(ref, None)
+        self._remove(ref)
+
+    def _remove(self, key: _Key) -> None:
+        item = self._items.pop(key, None)
         if item is not None:
             self._place(item, "")
 
@@ -130,6 +178,7 @@ class PodQueue:
         if item is not None:
             self._place(item, "deciding")
             item.decided_at, item.has_changed, item.has_erred = self._changes, False, False
+            item.decided = item.gang
             item.attempts += 1
         return item
 
@@ -165,14 +214,18 @@ class PodQueue:
             backoff: False when the pod was not tried at all, such as for a claim that does not exist yet.
             within_s: Seconds after which it is tried again even if nothing changes.
         """
-        if self._items.get(item.pod.ref) is not item:
+        if self._items.get(item.key) is not item:
             return
         now_s = self._clock()
         pause_s = min(BACKOFF_MAX_S, BACKOFF_INITIAL_S * 2.0 ** min(item.attempts - 1, 16)) if backoff else 0.0
         item.attempts -= not backoff
         item.ready_s, item.retry_s, item.waits_for = now_s + pause_s, now_s + within_s, waits_for
         self._place(item, "waiting")
-        if item.has_changed or any(_helps(item, change) for change in self._changes_since(item.decided_at)):
+        if (
+            item.has_changed
+            or _has_grown(item.decided, item.gang)
+            or any(_helps(item, change) for change in self._changes_since(item.decided_at))
+        ):
             self._ready(item)
 
     def retry(self, item: QueuedPod) -> None:
@@ -242,9 +295,9 @@ class PodQueue:
         """Move a pod; entries of heaps that carry an older serial no longer count."""
         item.place, item.serial = place, next(self._serials)
         if place == "waiting":
-            self._waiting[item.pod.ref] = item
-        elif self._waiting.get(item.pod.ref) is item:
-            del self._waiting[item.pod.ref]
+            self._waiting[item.key] = item
+        elif self._waiting.get(item.key) is item:
+            del self._waiting[item.key]
 
 
 def _pop_current(heap: list[_Entry], place: str) -> QueuedPod | None:
@@ -258,6 +311,28 @@ def _pop_current(heap: list[_Entry], place: str) -> QueuedPod | None:
 
 def _helps(item: QueuedPod, change: Change) -> bool:
     return item.waits_for is None or item.waits_for(change)
+
+
+def _helps_nothing(change: Change) -> bool:
+    return not change
+
+
+def _gang_key(ref: PodGroupRef) -> _Key:
+    """Return a key that no pod has, although a group may have the name of one."""
+    return ("gang", *ref)
+
+
+def _has_grown(old: Gang | None, new: Gang | None) -> bool:
+    """Whether a gang may be placed now for what changed about itself: more pods, fewer needed, or another pod."""
+    if old is None or new is None:
+        return False
+    before = {pod.uid: pod for pod in old.waiting}
+    return (
+        new.is_complete > old.is_complete
+        or new.needed < old.needed
+        or (old.group is not None and new.group is not None and old.group.spec != new.group.spec)
+        or any(pod.uid not in before or _may_help_itself(before[pod.uid], pod) for pod in new.waiting)
+    )
 
 
 def _may_help_itself(old: Pod, new: Pod) -> bool:

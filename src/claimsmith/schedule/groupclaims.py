@@ -1,0 +1,47 @@
+"""Claims that the pods of a group share: whose they are, and under which reference they are reserved. Pure.
+
+A pod's claim is its group's when both name the same claim or template under the same name. Then the group stands in
+`reservedFor`, once for all its pods.
+
+Source: BindTo and IsForPod in k8s.io/dynamic-resource-allocation v0.37.2 resourceclaim/resourceclaim.go (KEP-5729).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from claimsmith.model.claim import ConsumerReference, ResourceClaim
+from claimsmith.model.names import ClaimRef
+from claimsmith.model.podgroup import PodGroup
+from claimsmith.model.workload import Pod, PodClaim
+from claimsmith.schedule.claims import consumer_of
+
+__all__ = ["GROUP_API", "consumer_of_group", "find_claim_consumer", "is_group_claim", "is_made_for"]
+
+GROUP_API: Final = "scheduling.k8s.io"
+"""API group of PodGroup."""
+
+
+def is_group_claim(entry: PodClaim, group: PodGroup | None) -> bool:
+    """Tell whether a pod's claim is the one that its group shares."""
+    return group is not None and entry in group.spec.claims
+
+
+def consumer_of_group(group: PodGroup) -> ConsumerReference:
+    """Return the reference under which a group stands in `reservedFor`."""
+    return ConsumerReference(api_group=GROUP_API, resource="podgroups", name=group.metadata.name, uid=group.uid)
+
+
+def find_claim_consumer(pod: Pod, ref: ClaimRef, group: PodGroup | None) -> ConsumerReference:
+    """Return for whom a claim of a pod is reserved: for the pod's group if it shares the claim, else for the pod."""
+    for entry in pod.claims:
+        name = entry.claim_name or pod.claim_names.get(entry.name)
+        if group is not None and name == ref.name and is_group_claim(entry, group):
+            return consumer_of_group(group)
+    return consumer_of(pod)
+
+
+def is_made_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> bool:
+    """Tell whether a claim was made from a template for a pod, or for its group."""
+    uids = {pod.uid} if group is None else {pod.uid, group.uid}
+    return any(owner.uid in uids for owner in claim.metadata.owner_references)
