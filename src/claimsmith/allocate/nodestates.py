@@ -6,6 +6,7 @@ screening, as the search uses; it only serves to choose a node and an order of d
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,9 +14,20 @@ from claimsmith.allocate.eligibility import MATCH, RequestShape
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.pools import PoolView, node_reaches
 from claimsmith.allocate.records import DeviceRecord
+from claimsmith.model.device import DeviceAttribute
 from claimsmith.model.names import CounterId
 
-__all__ = ["DEDICATED", "FREE", "DeviceKind", "NodeState", "NodeStates", "Place", "PoolState", "Use"]
+__all__ = [
+    "CLOSE_ATTRIBUTES",
+    "DEDICATED",
+    "FREE",
+    "DeviceKind",
+    "NodeState",
+    "NodeStates",
+    "Place",
+    "PoolState",
+    "Use",
+]
 
 Use = tuple[int, ...]
 """How a device is used: empty for a free one; of a shared one what is consumed of each capacity, in nano units."""
@@ -23,12 +35,14 @@ FREE: Final[Use] = ()
 DEDICATED: Final[Use] = (-1,)
 """Somebody has the device for itself."""
 
+CLOSE_ATTRIBUTES: Final = ("numaNode", "pcieRoot")
+"""Attributes that say where a device is, whatever their domain."""
 KNOWN_STATES_MAX: Final = 100_000
 """States that are kept; beyond that all are forgotten."""
 
 
 class DeviceKind:
-    """Devices that are equal in all that allocation reads. Compared by identity.
+    """Devices that are equal in all that the requests which were learned read. Compared by identity.
 
     Attributes:
         index: Order in which kinds were met.
@@ -92,12 +106,19 @@ class NodeState:
 
 
 class NodeStates:
-    """The states of a cluster's nodes, as they are and as they would be."""
+    """The states of a cluster's nodes, as they are and as they would be.
 
-    __slots__ = ("_cluster", "_kinds", "_nodes", "_pools")
+    Attributes that no request reads make no kinds of their own: cards that differ in their uuid alone are equal.
+    """
+
+    __slots__ = ("_cluster", "_kinds", "_names", "_nodes", "_pools", "_reads_all", "_round", "_shapes")
 
     def __init__(self, cluster: PreparedCluster) -> None:
         self._cluster = cluster
+        self._shapes: set[RequestShape] = set()
+        self._names: set[str] = set()
+        self._reads_all = False
+        self._round = 0
         self._kinds: dict[object, DeviceKind] = {}
         self._pools: dict[object, PoolState] = {}
         self._nodes: dict[tuple[PoolState, ...], NodeState] = {}
@@ -106,6 +127,30 @@ class NodeStates:
     def kinds(self) -> tuple[DeviceKind, ...]:
         """All kinds of devices that were met, in order."""
         return tuple(self._kinds.values())
+
+    def learn(self, shapes: Iterable[RequestShape]) -> bool:
+        """Take in what requests of the shapes read; True when all states that were found before are outdated.
+
+        To be called for a shape before anything is asked about it.
+        """
+        new = [shape for shape in shapes if shape not in self._shapes]
+        if not new:
+            return False
+        self._shapes.update(new)
+        before = (self._reads_all, len(self._names))
+        for text in {text for shape in new for text in (*shape.class_selectors, *shape.selectors)}:
+            for read in self._cluster.selectors.find_reads(text):
+                if read.field == "device" or (read.field == "attributes" and read.id is None):
+                    self._reads_all = True
+                elif read.field == "attributes":
+                    self._names.add(f"{read.domain}/{read.id}")
+        if before == (self._reads_all, len(self._names)):
+            return False
+        self._round += 1
+        self._kinds.clear()
+        self._pools.clear()
+        self._nodes.clear()
+        return True
 
     def find(self, view: NodeView) -> NodeState:
         """Return the state that the node is in."""
@@ -191,7 +236,7 @@ class NodeStates:
             local = pool.cache["local"] = any(
                 record.slice.per_device_node_selection or record.slice.skip_node_operations for record in pool.devices
             )
-        return ("state", id(self), view.node.name) if local else id(self)
+        return (id(self), self._round, view.node.name) if local else (id(self), self._round)
 
     def _read(self, view: NodeView, pool: PoolView) -> PoolState:
         if not pool.usable:
@@ -215,9 +260,10 @@ class NodeStates:
         return known
 
     def _find_kinds(self, pool: PoolView) -> tuple[DeviceKind, ...]:
-        known = pool.cache.get(("kinds", id(self)))
+        key = ("kinds", id(self), self._round)
+        known = pool.cache.get(key)
         if not isinstance(known, tuple):
-            known = pool.cache["kinds", id(self)] = tuple([self.find_kind(record) for record in pool.devices])
+            known = pool.cache[key] = tuple([self.find_kind(record) for record in pool.devices])
             for kind in known:
                 kind.count += 1
         return known
@@ -227,7 +273,7 @@ class NodeStates:
         device = record.device
         key = (
             record.id.driver,
-            frozenset(device.attributes.items()),
+            self._read_attributes(record),
             tuple(device.capacity.items()),
             frozenset(record.consumption),
             device.taints,
@@ -240,6 +286,19 @@ class NodeStates:
             shareable = self._cluster.screen.shareable(record)
             known = self._kinds[key] = DeviceKind(len(self._kinds), record, shareable=shareable)
         return known
+
+    def _read_attributes(self, record: DeviceRecord) -> frozenset[tuple[str, DeviceAttribute]]:
+        """The attributes that requests read, and those that say where the device is."""
+        driver = record.id.driver
+        return frozenset(
+            [
+                item
+                for item in record.device.attributes.items()
+                if self._reads_all
+                or item[0].rpartition("/")[2] in CLOSE_ATTRIBUTES
+                or (item[0] if "/" in item[0] else f"{driver}/{item[0]}") in self._names
+            ]
+        )
 
     def _find_amounts(self, kind: DeviceKind, shape: RequestShape) -> tuple[int, ...] | None:
         screen, record = self._cluster.screen, kind.record

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from claimsmith.allocate.demand import DemandCounter, DemandProfile
+from claimsmith.allocate.eligibility import RequestShape
 from claimsmith.allocate.engine import SearchLimits
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.nodestates import NodeState, NodeStates, Place
@@ -104,12 +105,15 @@ class Placer:
         self._next_look = LEARNED_FIRST
         self._rater: Rater | None = None
         self._ranking: _Ranking | None = None
+        self._learn(need.shape for pod, _ in self._profile.pods for need in pod)
 
     def observe(self, claims: Iterable[ResourceClaim]) -> None:
         """Count a pod for the demand; to be called once for each pod that arrives, placed or not."""
         if not self._learns:
             return
-        self._counter.add(self._cluster.plan(claims))
+        plan = self._cluster.plan(claims)
+        self._learn(_list_shapes(plan))
+        self._counter.add(plan)
         if self._counter.total >= self._next_look:
             self._next_look = max(self._next_look + 1, self._counter.total * LEARNED_GROWTH_PERCENT // 100)
             self._profile = self._counter.profile()
@@ -138,6 +142,7 @@ class Placer:
             other node serves; Refused when no search is possible.
         """
         plan = self._cluster.plan(claims)
+        self._learn(_list_shapes(plan))
         steps, undecided, last = 0, False, None
         for node, rating in self._order(plan, nodes if isinstance(nodes, tuple) else tuple(nodes)):
             prefer = None if rating is None else self._prefer(node, rating)
@@ -155,12 +160,18 @@ class Placer:
     def rate(self, claims: Iterable[ResourceClaim], node: Node) -> Rating | None:
         """Return how good a node is for a pod's claims; None when some request finds too few devices there."""
         plan, view = self._cluster.plan(claims), self._cluster.view_node(node)
+        self._learn(_list_shapes(plan))
         return self._get_rater().rate(plan, self._states.find(view))
 
     def value(self, node: Node) -> int:
         """Return what the node is worth to the demand, in thousandths of a device."""
         state = self._states.find(self._cluster.view_node(node))
         return self._get_rater().potential.value(state)
+
+    def _learn(self, shapes: Iterable[RequestShape]) -> None:
+        """Tell apart what the shapes read; when that is more than before, everything is looked at anew."""
+        if self._states.learn(shapes):
+            self._ranking = self._rater = None
 
     def _order(self, plan: PodPlan, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, Rating | None]]:
         """Nodes that may serve, the best first; without a rating where devices are tried in upstream's order."""
@@ -229,7 +240,6 @@ class Placer:
 
     def _prefer(self, node: Node, rating: Rating) -> Callable[[RequestPlan, Screened], Screened]:
         """Bring the devices that the rating chose to the front, one for each; the others follow in their order."""
-
         numbers = {pool: number for number, pool in enumerate(self._cluster.view_node(node).pools)}
 
         def prefer(plan: RequestPlan, screened: Screened) -> Screened:
@@ -251,3 +261,7 @@ class Placer:
     def _place(self, numbers: Mapping[PoolView, int], candidate: Candidate) -> Place:
         record = candidate.record
         return Place(numbers[candidate.view], self._states.find_kind(record), self._states.find_use(record))
+
+
+def _list_shapes(plan: PodPlan) -> list[RequestShape]:
+    return [item.shape for claim in plan.claims for group in claim.groups for item in group.alternatives]

@@ -8,7 +8,7 @@ from math import exp
 from typing import Final
 
 from claimsmith.allocate.eligibility import RequestShape
-from claimsmith.allocate.nodestates import DeviceKind, NodeState, NodeStates, Place
+from claimsmith.allocate.nodestates import CLOSE_ATTRIBUTES, DeviceKind, NodeState, NodeStates, Place
 from claimsmith.allocate.objective import DeviceScale, Policy, Term
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.potential import WHOLE, Potential
@@ -19,7 +19,6 @@ REGRET_STEP: Final = 100
 """Regrets that differ by less, in thousandths of a device, are equal."""
 FRAGMENTS_STEP: Final = 110
 """The same for fragments."""
-CLOSE_ATTRIBUTES: Final = ("numaNode", "pcieRoot")
 
 PlanKey = tuple[tuple[int, int, int, RequestShape, int], ...]
 """Pods with equal keys are rated alike."""
