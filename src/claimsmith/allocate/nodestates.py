@@ -76,12 +76,11 @@ Item = tuple[DeviceKind, Use]
 class PoolState:
     """Devices of a pool with their use, sorted, and what is left of its counters. Compared by identity."""
 
-    __slots__ = ("items", "left", "memo")
+    __slots__ = ("items", "left")
 
     def __init__(self, items: tuple[Item, ...], left: tuple[tuple[CounterId, int], ...]) -> None:
         self.items = items
         self.left = left
-        self.memo: dict[object, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +171,16 @@ class NodeStates:
             known = self._nodes[pools] = NodeState(pools)
         return known
 
-    def forget(self) -> None:
-        """Drop what was found out about states, and the states when there are too many."""
+    def forget(self) -> bool:
+        """Drop what was found out about states; True when the states themselves, being too many, are dropped too."""
         if len(self._pools) > KNOWN_STATES_MAX:
             self._pools.clear()
             self._nodes.clear()
+            self._round += 1
+            return True
         for state in self._nodes.values():
             state.rated.clear()
-        for pool in self._pools.values():
-            pool.memo.clear()
+        return False
 
     def find_amounts(self, kind: DeviceKind, shape: RequestShape) -> tuple[int, ...] | None:
         """Return what the shape takes of each capacity of a free device; None when it can't have one."""

@@ -15,15 +15,16 @@ from typing import Final
 from claimsmith.allocate.demand import DemandCounter, DemandProfile
 from claimsmith.allocate.eligibility import RequestShape
 from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.index import NodeView, PreparedCluster
+from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.nodestates import NodeState, NodeStates, Place
 from claimsmith.allocate.objective import Policy
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.potential import Potential
-from claimsmith.allocate.rating import PlanKey, Rater, Rating, get_plan_key
+from claimsmith.allocate.rating import Rater, Rating
 from claimsmith.allocate.screening import Candidate, Screened
 from claimsmith.allocate.search import NodeSearch
+from claimsmith.allocate.usage import PoolKey
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
 from claimsmith.model.node import Node
@@ -55,16 +56,6 @@ def place_claims(
 
 
 @dataclass(slots=True, eq=False)
-class _Row:
-    """A node with its state as it was last seen."""
-
-    node: Node
-    view: NodeView
-    parts: tuple[tuple[PoolView, object, object], ...]
-    state: NodeState
-
-
-@dataclass(slots=True, eq=False)
 class _Table:
     """The ratings of all rows for one kind of pod.
 
@@ -78,13 +69,22 @@ class _Table:
 
 @dataclass(slots=True, eq=False)
 class _Ranking:
-    """Nodes that were asked for together, and what is known of them."""
+    """Nodes that were asked for together, and what is known of them.
+
+    Args:
+        states: Each node's state as it was last seen.
+        rows: Numbers of the nodes that see a pool.
+        number: The cluster's change up to which the states are true.
+        journal: Rows that have changed, in order.
+    """
 
     nodes: tuple[Node, ...]
-    rows: list[_Row]
     version: int
+    number: int
+    states: list[NodeState] = field(default_factory=list)
+    rows: dict[PoolKey, list[int]] = field(default_factory=dict)
     journal: list[int] = field(default_factory=list)
-    tables: OrderedDict[PlanKey, _Table] = field(default_factory=OrderedDict)
+    tables: OrderedDict[int, _Table] = field(default_factory=OrderedDict)
 
 
 class Placer:
@@ -161,7 +161,8 @@ class Placer:
         """Return how good a node is for a pod's claims; None when some request finds too few devices there."""
         plan, view = self._cluster.plan(claims), self._cluster.view_node(node)
         self._learn(_list_shapes(plan))
-        return self._get_rater().rate(plan, self._states.find(view))
+        state, rater = self._states.find(view), self._get_rater()
+        return rater.rate(plan, state, rater.number_plan(plan))
 
     def value(self, node: Node) -> int:
         """Return what the node is worth to the demand, in thousandths of a device."""
@@ -178,63 +179,65 @@ class Placer:
         if plan.refusal is not None or plan.takes_all:
             yield from ((node, None) for node in nodes)
             return
-        ranking = self._follow(nodes)
-        ratings = self._rate_all(plan, ranking)
+        ratings = self._rate_all(plan, self._follow(nodes))
         hopeful = [(rating.cost, place) for place, rating in enumerate(ratings) if rating is not None]
         if not hopeful:
             return
-        best = min(hopeful)
-        yield ranking.rows[best[1]].node, ratings[best[1]]
-        for item in sorted(hopeful)[1:]:
-            yield ranking.rows[item[1]].node, ratings[item[1]]
+        best = min(hopeful)[1]
+        yield nodes[best], ratings[best]
+        for _, place in sorted(hopeful)[1:]:
+            yield nodes[place], ratings[place]
 
     def _rate_all(self, plan: PodPlan, ranking: _Ranking) -> list[Rating | None]:
-        """The rating of each row; only rows that have changed since such a pod came are rated again."""
-        rater, key = self._get_rater(), get_plan_key(plan)
-        table = ranking.tables.get(key)
+        """The rating of each node; only those that have changed since such a pod came are rated again."""
+        rater = self._get_rater()
+        number = rater.number_plan(plan)
+        table = ranking.tables.get(number)
         if table is None:
-            table = ranking.tables[key] = _Table([rater.rate(plan, row.state, key) for row in ranking.rows], 0)
+            ratings = [rater.rate(plan, state, number) for state in ranking.states]
+            table = ranking.tables[number] = _Table(ratings, 0)
             if len(ranking.tables) > TABLES_MAX:
                 ranking.tables.popitem(last=False)
         else:
-            ranking.tables.move_to_end(key)
+            ranking.tables.move_to_end(number)
             for place in dict.fromkeys(ranking.journal[table.seen :]):
-                table.ratings[place] = rater.rate(plan, ranking.rows[place].state, key)
+                table.ratings[place] = rater.rate(plan, ranking.states[place], number)
         table.seen = len(ranking.journal)
         return table.ratings
 
     def _follow(self, nodes: tuple[Node, ...]) -> _Ranking:
-        """The rows of the nodes as they are now."""
-        ranking = self._ranking
-        if ranking is None or ranking.version != self._cluster.layout_version or ranking.nodes is not nodes:
-            known = self._ranking
-            ranking = self._ranking = _Ranking(nodes, [], self._cluster.layout_version)
-            ranking.rows = [self._read_row(node) for node in nodes]
-            if known is None or known.version != ranking.version:
+        """What is known of the nodes, as they are now."""
+        ranking, version = self._ranking, self._cluster.layout_version
+        if ranking is None or ranking.version != version or ranking.nodes is not nodes:
+            if ranking is None or ranking.version != version:
                 self._rater = None
-            return ranking
-        for place, row in enumerate(ranking.rows):
-            for pool, key, part in row.parts:
-                if pool.live.get(key) is not part:
-                    ranking.rows[place] = self._read_row(row.node)
-                    ranking.journal.append(place)
-                    break
+            return self._read_all(nodes)
+        changes = self._cluster.changes.find_since(ranking.number)
+        if changes is None:
+            return self._read_all(nodes)
+        for place in {place for change in changes for pool in change.pools for place in ranking.rows.get(pool, ())}:
+            ranking.states[place] = self._states.find(self._cluster.view_node(nodes[place]))
+            ranking.journal.append(place)
+        ranking.number = self._cluster.changes.number
         return ranking
 
-    def _read_row(self, node: Node) -> _Row:
-        view = self._cluster.view_node(node)
-        state = self._states.find(view)
-        parts = [(pool, self._states.key(view, pool)) for pool in view.pools]
-        return _Row(node, view, tuple((pool, key, pool.live[key]) for pool, key in parts), state)
+    def _read_all(self, nodes: tuple[Node, ...]) -> _Ranking:
+        ranking = self._ranking = _Ranking(nodes, self._cluster.layout_version, self._cluster.changes.number)
+        for place, node in enumerate(nodes):
+            view = self._cluster.view_node(node)
+            ranking.states.append(self._states.find(view))
+            for pool in view.pools:
+                ranking.rows.setdefault(pool.id, []).append(place)
+        return ranking
 
     def _get_rater(self) -> Rater:
         """The rater for the demand as it is known now."""
         if self._rater is None:
-            self._states.forget()
+            if self._states.forget() and self._ranking is not None:
+                self._read_all(self._ranking.nodes)
             if self._ranking is not None:
                 self._ranking.tables.clear()
                 self._ranking.journal.clear()
-                self._ranking.rows = [self._read_row(row.node) for row in self._ranking.rows]
             self._rater = Rater(self.policy, self._states, Potential(self._states, self._profile))
         return self._rater
 

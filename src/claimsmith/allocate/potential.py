@@ -15,11 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd
+from operator import le
 from typing import Final
 
 from claimsmith.allocate.demand import DemandProfile, Need, TypicalPod
 from claimsmith.allocate.dualprices import find_dual_prices, value_rooms
-from claimsmith.allocate.nodestates import DEDICATED, FREE, DeviceKind, NodeState, NodeStates
+from claimsmith.allocate.nodestates import DEDICATED, FREE, DeviceKind, NodeState, NodeStates, Use
 
 __all__ = ["WHOLE", "Potential"]
 
@@ -48,15 +49,13 @@ class _KindValue:
         main: Place of the capacity that is shared out; -1 for devices that are had as a whole.
         unit: Nano units of it in one unit of `values`.
         values: What so much room is worth.
-        guests: Typical pods that take a part of such a device.
-        price: Restricted demand for the kind, in hundredths of what there is of it.
+        guests: What pods that take a part of such a device need besides, with the number of such pods.
     """
 
     main: int
     unit: int = 1
     values: tuple[int, ...] = ()
-    guests: tuple[_Typical, ...] = ()
-    price: int = 0
+    guests: tuple[tuple[tuple[Need, ...], int], ...] = ()
 
 
 class Potential:
@@ -74,6 +73,16 @@ class Potential:
         self._pods = tuple(self._read(pod, count) for pod, count in profile.pods)
         self._typical = tuple(self._read(pod, count) for pod, count in profile.keep_share(TYPICAL_PERCENT).pods)
         self._typical_total = sum(pod.count for pod in self._typical)
+        self._several = [
+            (place, pod.prime.count)
+            for place, pod in enumerate(self._typical)
+            if pod.prime is not None and pod.prime.count > 1
+        ]
+        self._amounts: dict[int, dict[DeviceKind, tuple[int, ...] | None]] = {}
+        self._profile = profile
+        self._hosted: dict[object, int] = {}
+        self._served: dict[tuple[DeviceKind, Use], int] = {}
+        self._weights: dict[int, int] = {}
         self._values: dict[DeviceKind, _KindValue] = {}
         self._prices = self._price_kinds()
         self._reserve = self._find_reserve()
@@ -104,7 +113,7 @@ class Potential:
         """Tell whether nothing of the node's main devices is in use."""
         return all(use == FREE for pool in state.pools for kind, use in pool.items if kind not in self._companions)
 
-    def find_room(self, kind: DeviceKind, use: tuple[int, ...]) -> int:
+    def find_room(self, kind: DeviceKind, use: Use) -> int:
         """Return what is left of a device, in thousandths."""
         if use == FREE:
             return WHOLE
@@ -139,11 +148,11 @@ class Potential:
     def _find_chance(self, state: NodeState, kind: DeviceKind, idle: int) -> int:
         """How many of the pods that take a part of such a device find the rest of their needs, in thousandths."""
         guests = self._find_value(kind).guests
-        total = sum(guest.count for guest in guests)
+        total = sum(count for _, count in guests)
         if not total:
             return WHOLE
         rooms = self._find_rooms(state, idle)
-        fitting = sum(guest.count for guest in guests if self._has_room(rooms, guest.beside))
+        fitting = sum(count for needs, count in guests if self._has_room(rooms, needs))
         return WHOLE * fitting // total
 
     def _find_rooms(self, state: NodeState, idle: int) -> list[tuple[DeviceKind, list[int]]]:
@@ -166,37 +175,65 @@ class Potential:
 
     def _has_room(self, rooms: list[tuple[DeviceKind, list[int]]], needs: Iterable[Need]) -> bool:
         """Whether each need finds a companion with enough room; needs of one pod are looked at one by one."""
-        find_amounts = self._states.find_amounts
         for need in needs:
+            amounts_of = self._amounts.get(id(need)) or self._read_amounts(need)
             for kind, room in rooms:
-                amounts = find_amounts(kind, need.shape)
-                if amounts is not None and all(a <= b for a, b in zip(amounts, room, strict=True)):
+                amounts = amounts_of[kind]
+                if amounts is not None and all(map(le, amounts, room)):
                     break
             else:
                 return False
         return True
 
+    def _read_amounts(self, need: Need) -> dict[DeviceKind, tuple[int, ...] | None]:
+        """What the need takes of each companion, by the identity of the need, which the profile keeps alive."""
+        amounts = {kind: self._states.find_amounts(kind, need.shape) for kind in self._companions}
+        self._amounts[id(need)] = amounts
+        return amounts
+
     def _count_fragments(self, state: NodeState) -> int:
-        rooms = self._find_rooms(state, 0)
         idle, spread = self._sum_idle(state)
         if not idle or not self._typical_total:
             return 0
-        total = 0
-        for pod in self._typical:
-            if pod.prime is None or not self._has_room(rooms, pod.beside):
-                total += pod.count * idle
-                continue
-            usable, count = 0, 0
-            for kind, use, room, number in spread:
-                if self._serves(kind, use, pod.prime):
-                    usable += room * number
-                    count += number
-            total += pod.count * (idle - usable if count >= pod.prime.count else idle)
-        return total // self._typical_total
+        hosted = self._find_hosted(state)
+        masks = [(self._find_served(kind, use), room, number) for kind, use, room, number in spread]
+        for place, needed in self._several:
+            if hosted >> place & 1 and sum(number for mask, _, number in masks if mask >> place & 1) < needed:
+                hosted &= ~(1 << place)
+        usable = sum(self._weigh(mask & hosted) * room * number for mask, room, number in masks)
+        return (self._typical_total * idle - usable) // self._typical_total
 
-    def _sum_idle(self, state: NodeState) -> tuple[int, list[tuple[DeviceKind, tuple[int, ...], int, int]]]:
+    def _find_hosted(self, state: NodeState) -> int:
+        """Which typical pods, one bit each, find on the node what they need besides the main device."""
+        key = tuple([item for pool in state.pools for item in pool.items if item[0] in self._companions])
+        known = self._hosted.get(key)
+        if known is None:
+            rooms = self._find_rooms(state, 0)
+            known = self._hosted[key] = _set_bits(
+                pod.prime is not None and self._has_room(rooms, pod.beside) for pod in self._typical
+            )
+        return known
+
+    def _find_served(self, kind: DeviceKind, use: Use) -> int:
+        """Which typical pods, one bit each, can have the device."""
+        known = self._served.get((kind, use))
+        if known is None:
+            known = self._served[kind, use] = _set_bits(
+                pod.prime is not None and self._serves(kind, use, pod.prime) for pod in self._typical
+            )
+        return known
+
+    def _weigh(self, mask: int) -> int:
+        """How many typical pods the bits stand for."""
+        known = self._weights.get(mask)
+        if known is None:
+            known = sum(pod.count for place, pod in enumerate(self._typical) if mask >> place & 1)
+            self._weights[mask] = known
+        return known
+
+    def _sum_idle(self, state: NodeState) -> tuple[int, list[tuple[DeviceKind, Use, int, int]]]:
         """What lies idle of the main devices, and where: kind, use, room in thousandths, number of such devices."""
-        counts: dict[tuple[DeviceKind, tuple[int, ...]], int] = {}
+        counts: dict[tuple[DeviceKind, Use], int] = {}
         for pool in state.pools:
             for item in pool.items:
                 if item[0] not in self._companions and not item[0].record.consumption:
@@ -205,7 +242,7 @@ class Potential:
         spread = [item for item in spread if item[2]]
         return sum(room * number for _, _, room, number in spread), spread
 
-    def _serves(self, kind: DeviceKind, use: tuple[int, ...], need: Need) -> bool:
+    def _serves(self, kind: DeviceKind, use: Use, need: Need) -> bool:
         amounts = self._states.find_amounts(kind, need.shape)
         if amounts is None:
             return False
@@ -265,7 +302,7 @@ class Potential:
         if not kind.shareable or not kind.totals:
             return _KindValue(-1)
         sizes: dict[int, dict[int, int]] = {}
-        guests: list[_Typical] = []
+        guests: dict[tuple[Need, ...], int] = {}
         for pod in self._pods:
             amounts = None if pod.prime is None else self._states.find_amounts(kind, pod.prime.shape)
             if pod.prime is None or amounts is None or kind in self._companions:
@@ -274,12 +311,12 @@ class Potential:
             if 0 < amounts[main] < kind.totals[main]:
                 sizes.setdefault(main, {})
                 sizes[main][amounts[main]] = sizes[main].get(amounts[main], 0) + pod.count * pod.prime.count
-                guests.append(pod)
+                guests[pod.beside] = guests.get(pod.beside, 0) + pod.count
         if not sizes:
             return _KindValue(0)
         main = max(sizes, key=lambda place: sum(sizes[place].values()))
         unit, values = _value_parts(sizes[main], kind.totals[main])
-        return _KindValue(main, unit, values, tuple(guests))
+        return _KindValue(main, unit, values, tuple(guests.items()))
 
     def _price_kinds(self) -> dict[DeviceKind, int]:
         """How scarce kinds are: what the pods ask for that accept some kinds only, spread over those, in hundredths."""
@@ -294,6 +331,10 @@ class Potential:
                 share = _share(kind, self._states.find_amounts(kind, pod.prime.shape) or ())
                 wanted[kind] = wanted.get(kind, 0.0) + pod.count * pod.prime.count * share * kind.count / number
         return {kind: int(100 * amount / kind.count) for kind, amount in wanted.items() if kind.count}
+
+
+def _set_bits(answers: Iterable[bool]) -> int:
+    return sum(1 << place for place, answer in enumerate(answers) if answer)
 
 
 def _share(kind: DeviceKind, amounts: tuple[int, ...]) -> float:

@@ -13,15 +13,13 @@ from claimsmith.allocate.objective import DeviceScale, Policy, Term
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.potential import WHOLE, Potential
 
-__all__ = ["PlanKey", "Rater", "Rating", "get_plan_key"]
+__all__ = ["Rater", "Rating"]
 
 REGRET_STEP: Final = 100
 """Regrets that differ by less, in thousandths of a device, are equal."""
 FRAGMENTS_STEP: Final = 110
 """The same for fragments."""
 
-PlanKey = tuple[tuple[int, int, int, RequestShape, int], ...]
-"""Pods with equal keys are rated alike."""
 _RequestKey = tuple[int, int, int]
 
 
@@ -50,16 +48,6 @@ class _Choice:
     taken: list[tuple[DeviceKind, RequestShape]]
 
 
-def get_plan_key(plan: PodPlan) -> PlanKey:
-    """Return what of a pod's claims decides about ratings."""
-    return tuple(
-        (item.claim, item.request, item.alternative, item.shape, item.count)
-        for claim in plan.claims
-        for group in claim.groups
-        for item in group.alternatives
-    )
-
-
 class Rater:
     """Rates nodes by a policy under one demand."""
 
@@ -70,6 +58,7 @@ class Rater:
         self.potential = potential
         self._scale = DeviceScale.of(kind.record for kind in states.kinds)
         self._prices: dict[DeviceKind, int] = {}
+        self._numbers: dict[object, int] = {}
         self._measures = {
             "rank": lambda choice: choice.rank,
             "waste": self._measure_waste,
@@ -80,14 +69,28 @@ class Rater:
             "gradient": self._measure_gradient,
         }
 
-    def rate(self, plan: PodPlan, state: NodeState, key: PlanKey | None = None) -> Rating | None:
-        """Return the rating; None when some request finds too few devices, whatever else is chosen."""
-        key = key or get_plan_key(plan)
-        try:
-            return state.rated[key]  # type: ignore[return-value]
-        except KeyError:
-            rating = state.rated[key] = self._rate(plan, state)
-            return rating
+    def number_plan(self, plan: PodPlan) -> int:
+        """Return the number of pods that are rated alike: equal ones get equal numbers."""
+        key = tuple(
+            [
+                (item.claim, item.request, item.alternative, item.shape, item.count)
+                for claim in plan.claims
+                for group in claim.groups
+                for item in group.alternatives
+            ]
+        )
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def rate(self, plan: PodPlan, state: NodeState, number: int) -> Rating | None:
+        """Return the rating; None when some request finds too few devices, whatever else is chosen.
+
+        Args:
+            number: Of the plan.
+        """
+        known = state.rated.get(number, self)
+        if known is self:
+            known = state.rated[number] = self._rate(plan, state)
+        return known if isinstance(known, Rating) else None
 
     def _rate(self, plan: PodPlan, state: NodeState) -> Rating | None:
         requests, rank = self._choose_alternatives(plan, state)
