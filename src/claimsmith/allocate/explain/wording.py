@@ -1,0 +1,281 @@
+"""The kept reasons of a node as sentences: each names the devices, counters, holders or clauses that it is about."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from claimsmith.allocate.explain.devices import format_amount, format_names
+from claimsmith.allocate.explain.finding import NodeFinding
+from claimsmith.allocate.explain.obstacles import Obstacles, find_places
+from claimsmith.allocate.explain.relaxations import Relaxation
+from claimsmith.allocate.explain.wording_sets import word_constraint, word_counter, word_group
+from claimsmith.allocate.pools import PoolView
+from claimsmith.allocate.records import DeviceRecord
+from claimsmith.errors import CelError, InputError
+from claimsmith.model.claim import SubRequest
+from claimsmith.model.decision import Reason
+from claimsmith.model.names import ClaimRef, DeviceId
+from claimsmith.model.quantity import Quantity
+
+__all__ = ["GATES", "word_reasons"]
+
+GATES: Final = {
+    "prioritized_list": "DRAPrioritizedList",
+    "consumable_capacity": "DRAConsumableCapacity",
+    "derived_attributes": "DRADerivedAttributes",
+    "admin_access": "DRAAdminAccess",
+    "device_binding_and_status": "DRADeviceBindingConditions",
+    "partitionable_devices": "DRAPartitionableDevices",
+}
+"""Names of the gates that a reason can be about."""
+
+
+def word_reasons(finding: NodeFinding) -> tuple[Reason, ...]:
+    """Return one reason for each relaxation that is kept, in the order in which people want to read them."""
+    writer = _Writer(finding)
+    kept = sorted(finding.kept, key=lambda relaxation: relaxation.rank)
+    return tuple(writer.write(relaxation) for relaxation in kept)
+
+
+class _Writer:
+    """Writes the reasons of one node."""
+
+    def __init__(self, finding: NodeFinding) -> None:
+        self._finding = finding
+        self._case = finding.case
+        self._obstacles = Obstacles(finding)
+
+    def write(self, relaxation: Relaxation) -> Reason:
+        """Return the reason that a relaxation stands for."""
+        match relaxation.part:
+            case "request" | "count" | "all":
+                return self._write_count(relaxation)
+            case "clause" | "class-clause":
+                return self._write_clause(relaxation)
+            case "capacity":
+                return self._write_capacity(relaxation)
+            case "use":
+                return self._write_use(relaxation)
+            case "pool":
+                return self._write_pool(relaxation)
+            case "constraint":
+                return self._place(relaxation, *word_constraint(self._finding, self._obstacles, relaxation))
+            case "counter":
+                return self._place(relaxation, *word_counter(self._finding, self._obstacles, relaxation))
+            case "group":
+                return self._place(relaxation, *word_group(self._finding, self._obstacles, relaxation))
+        return self._write_rest(relaxation)
+
+    # --- what is asked for --------------------------------------------------------------------------------------------
+
+    def _write_count(self, relaxation: Relaxation) -> Reason:
+        place = relaxation.place or (0, 0, 0)
+        spec = self._spec(relaxation)
+        usable = self._obstacles.find_usable(place)
+        devices = tuple(record.id for record in usable)
+        if relaxation.part == "all":
+            text = f"all devices wanted: {format_names(devices)}" if devices else "all devices wanted, there is none"
+            return self._place(relaxation, text, devices, {"wanted": "all"})
+        if relaxation.part == "request":
+            wanted = self._format_alternatives(place)
+        else:
+            kept = self._finding.kept[relaxation] + (0 if relaxation.levels == spec.count else 1)
+            more = "" if kept == spec.count else f" ({kept} would be too many already)"
+            wanted = f"{_count(spec.count)} wanted{more}"
+        text = f"{wanted}, {self._format_had(usable)}"
+        return self._place(relaxation, text, devices, {"wanted": str(spec.count), "usable": str(len(devices))})
+
+    def _format_alternatives(self, place: tuple[int, int, int]) -> str:
+        specs = self._case.claims[place[0]].spec.requests[place[1]].first_available
+        if not specs:
+            return "at least 1 device wanted"
+        return f"{specs[0].name} wanted" if len(specs) == 1 else f"one of {', '.join(s.name for s in specs)} wanted"
+
+    def _format_had(self, usable: tuple[DeviceRecord, ...]) -> str:
+        """What can be had of what the node has."""
+        names = format_names(record.id for record in usable)
+        total = len(self._obstacles.devices)
+        if not total:
+            pools = ", ".join(str(pool.id) for pool in self._case.view.pools)
+            seen = f"its pools {pools} have no device for it" if pools else "no pool reaches it"
+            return f"node {self._case.node.name} has no device: {seen}"
+        if not usable:
+            return f"none of the {_count(total)} of node {self._case.node.name} can be had"
+        if len(usable) == total:
+            return f"node {self._case.node.name} has {total}: {names}"
+        return f"{len(usable)} of the {_count(total)} of node {self._case.node.name} can be had: {names}"
+
+    # --- selectors ----------------------------------------------------------------------------------------------------
+
+    def _write_clause(self, relaxation: Relaxation) -> Reason:
+        whose = f"selector of class {relaxation.subject}" if relaxation.part == "class-clause" else "selector"
+        fallen = self._obstacles.find_fallen(relaxation)
+        sentences, errors = [], dict[str, list[DeviceId]]()
+        false = []
+        for record in fallen:
+            answer = self._obstacles.evaluate(relaxation, record)
+            if isinstance(answer, InputError):
+                errors.setdefault(_problem(answer), []).append(record.id)
+            else:
+                false.append(record.id)
+        text = relaxation.name or "without an expression"
+        if false:
+            sentences.append(f"{format_names(false)}: {whose} {text} is false")
+        for problem, devices in errors.items():
+            sentences.append(f"{format_names(devices)}: {whose} {text} can't be evaluated: {problem}")
+        if not sentences:
+            sentences.append(f"{whose} {text} is true for no device of node {self._case.node.name}")
+        data = {"expression": relaxation.name, "rule": f"{whose} {text} is false"}
+        if relaxation.part == "class-clause":
+            data["class"] = str(relaxation.subject)
+        if errors:
+            data["error"] = "; ".join(errors)
+        if errors and not false:
+            data["rule"] = f"{whose} {text} can't be evaluated: {'; '.join(errors)}"
+            return self._place(relaxation, "; ".join(sentences), [r.id for r in fallen], data, kind="selector-error")
+        return self._place(relaxation, "; ".join(sentences), [r.id for r in fallen], data)
+
+    # --- devices ------------------------------------------------------------------------------------------------------
+
+    def _write_capacity(self, relaxation: Relaxation) -> Reason:
+        name, spec = relaxation.name, self._spec(relaxation)
+        asked = (spec.capacity or {})[name]
+        fallen = self._obstacles.find_fallen(relaxation)
+        by_rest: dict[str, list[DeviceId]] = defaultdict(list)
+        for record in fallen:
+            by_rest[self._format_rest(record, name, asked)].append(record.id)
+        sentences = [f"{format_names(devices)}: {text}" for text, devices in by_rest.items()]
+        text = "; ".join(sentences) or f"{asked} of {name} needed of each device"
+        data = {"capacity": name, "needed": str(asked), "rule": f"not enough {name} left, {asked} needed"}
+        return self._place(relaxation, text, [record.id for record in fallen], data)
+
+    def _format_rest(self, record: DeviceRecord, name: str, asked: Quantity) -> str:
+        capacity = record.device.capacity.get(name)
+        if capacity is None:
+            return f"capacity {name} is not there"
+        parts = [self._case.uses[number] for number in self._kept_uses()]
+        held = sum(part.use.consumed.get(name, 0) for part in parts if part.device == record.id)
+        left = format_amount(max(capacity.value.nanos - held, 0), like=capacity.value)
+        if capacity.policy is not None and capacity.value.nanos - held >= asked.nanos:
+            return f"{asked} of {name} is no amount that it gives"
+        return f"{left} of {capacity.value} {name} left, {asked} needed"
+
+    def _write_use(self, relaxation: Relaxation) -> Reason:
+        numbers = relaxation.uses[: self._finding.kept[relaxation]]
+        by_holder: dict[str, list[DeviceId]] = defaultdict(list)
+        for number in numbers:
+            part = self._case.uses[number]
+            by_holder[str(part.holder or "a claim that is not known")].append(part.device)
+        sentences = []
+        for holder, devices in by_holder.items():
+            share = self._format_share(numbers, devices[0]) if len(numbers) == 1 else ""
+            gone = "" if devices[0] in self._case.records else ", no longer published,"
+            sentences.append(f"{format_names(devices)}{gone} in use by {holder}{share}")
+        held = tuple(self._case.uses[number].device for number in numbers)
+        data = {"holders": ", ".join(by_holder), "rule": "in use"}
+        return self._place(relaxation, ", ".join(sentences), held, data)
+
+    def _format_share(self, numbers: Iterable[int], device: DeviceId) -> str:
+        """How much a share takes; nothing for a device that is held as a whole."""
+        (number,) = numbers
+        record = self._case.records.get(device)
+        parts = []
+        for name, nanos in self._case.uses[number].use.consumed.items():
+            total = record.device.capacity.get(name) if record else None
+            if total is not None:
+                parts.append(f"{format_amount(nanos, like=total.value)} of {total.value} {name}")
+        return f" ({', '.join(parts)})" if parts else ""
+
+    def _write_pool(self, relaxation: Relaxation) -> Reason:
+        view = relaxation.subject
+        devices = [r.id for r in self._obstacles.devices if str(r.id.pool_id) == relaxation.name]
+        data = {"pool": relaxation.name}
+        if not isinstance(view, PoolView):
+            text = f"pool {relaxation.name}: its slices for this node are older than the newest generation"
+            return self._place(relaxation, text, devices, data, kind="pool-obsolete")
+        where = f"pool {view.id} generation {view.generation}"
+        if view.incomplete:
+            return self._place(relaxation, f"{where}: {view.found} of {view.expected} slices", devices, data)
+        return self._place(relaxation, f"{where}: {view.invalid}", devices, data, kind="pool-invalid")
+
+    def _write_rest(self, relaxation: Relaxation) -> Reason:
+        """Reasons of one fixed sentence."""
+        fallen = self._obstacles.find_fallen(relaxation)
+        devices = [record.id for record in fallen]
+        names = format_names(devices)
+        match relaxation.part:
+            case "taint":
+                text = f"{names} tainted {relaxation.name}, which is not tolerated"
+                data = {"taint": relaxation.name}
+            case "operations":
+                text, data = f"{names} skips node operations, which the node's kubelet can't do without", {}
+            case "binding":
+                text, data = f"{names} has binding conditions, which are off", {}
+            case "partitions":
+                text, data = f"{names} takes counters, but DRAPartitionableDevices is off", {}
+            case "gate":
+                gate = GATES[relaxation.name]
+                return self._place(relaxation, f"{gate} is off, and the claim needs it", (), {"gate": gate})
+            case _:
+                text, data = f"device class {relaxation.name} does not exist", {"class": relaxation.name}
+                return self._place(relaxation, text, (), data)
+        return self._place(relaxation, text, devices, {**data, "rule": text.removeprefix(f"{names} ")})
+
+    # --- places -------------------------------------------------------------------------------------------------------
+
+    def _place(
+        self,
+        relaxation: Relaxation,
+        text: str,
+        devices: Iterable[DeviceId],
+        data: Mapping[str, str],
+        *,
+        kind: str = "",
+    ) -> Reason:
+        claim, request = self._find_place(relaxation)
+        return Reason(
+            kind=kind or relaxation.kind,  # type: ignore[arg-type]
+            text=text,
+            node=self._case.node.name,
+            claim=claim,
+            request=request,
+            devices=tuple(devices),
+            data={**data, "part": relaxation.part},
+        )
+
+    def _find_place(self, relaxation: Relaxation) -> tuple[ClaimRef | None, str]:
+        """The claim and the request that a reason is about; that of all requests when it is about devices."""
+        if relaxation.place is not None:
+            claim, request, alternative = relaxation.place
+            ref = self._case.claims[claim].ref
+            if relaxation.part == "constraint":
+                return ref, ""
+            found = self._case.claims[claim].spec.requests[request]
+            name = found.alternatives[alternative].name if found.first_available else ""
+            name = "" if relaxation.part == "request" else name
+            return ref, f"{found.name}/{name}" if name else found.name
+        places = find_places(self._finding)
+        labels = {(self._case.claims[place[0]].ref, request.name) for place, (request, _) in places.items()}
+        if len(labels) == 1:
+            return next(iter(labels))
+        refs = {ref for ref, _ in labels}
+        return (next(iter(refs)), "") if len(refs) == 1 else (None, "")
+
+    def _spec(self, relaxation: Relaxation) -> SubRequest:
+        claim, request, alternative = relaxation.place or (0, 0, 0)
+        return self._case.claims[claim].spec.requests[request].alternatives[alternative]
+
+    def _kept_uses(self) -> Iterator[int]:
+        for relaxation, keep in self._finding.kept.items():
+            if relaxation.part == "use":
+                yield from relaxation.uses[:keep]
+
+
+def _count(number: int) -> str:
+    return f"{number} device" if number == 1 else f"{number} devices"
+
+
+def _problem(error: InputError) -> str:
+    return error.message if isinstance(error, CelError) else str(error)

@@ -1,0 +1,131 @@
+"""Sentences about devices that can't be had together: constraints, counters, compatibility groups."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from claimsmith.allocate.constraints import AttributeValue, read_value
+from claimsmith.allocate.explain.devices import format_amount, format_names
+from claimsmith.allocate.explain.finding import NodeFinding
+from claimsmith.allocate.explain.obstacles import Obstacles, find_places
+from claimsmith.allocate.explain.relaxations import Relaxation
+from claimsmith.allocate.records import DeviceRecord
+from claimsmith.errors import InputError
+from claimsmith.model.claim import DeviceConstraint
+from claimsmith.model.names import CounterId, DeviceId, PoolId
+
+__all__ = ["Sentence", "word_constraint", "word_counter", "word_group"]
+
+Sentence = tuple[str, tuple[DeviceId, ...], dict[str, str]]
+"""A sentence, the devices that it is about, and its parts for machines."""
+
+
+def word_constraint(finding: NodeFinding, obstacles: Obstacles, relaxation: Relaxation) -> Sentence:
+    """Say how many devices agree, or differ, in the attribute, and which have none."""
+    constraint = relaxation.subject
+    if not isinstance(constraint, DeviceConstraint) or relaxation.place is None:
+        raise TypeError(f"relaxation {relaxation.id}: found no constraint")
+    claim, name = relaxation.place[0], relaxation.name
+    places = {
+        place: (request, spec)
+        for place, (request, spec) in find_places(finding).items()
+        if place[0] == claim and _binds(constraint, request.name, spec.name)
+    }
+    values: dict[tuple[str, object], dict[DeviceId, None]] = defaultdict(dict)
+    lacking: dict[DeviceId, None] = {}
+    for place, (_, spec) in places.items():
+        derived = {item.name: item.expression for item in spec.derived_attributes}.get(name, "")
+        for record in obstacles.find_usable(place):
+            value = _read(finding, record, name, derived)
+            if value is None:
+                lacking[record.id] = None
+            for element in value.values if value is not None else ():
+                values[value.kind if value else "", element][record.id] = None
+    data = {"attribute": name, "devices": str(len({d for found in values.values() for d in found}))}
+    missing = f"; {format_names(lacking)} without it" if lacking else ""
+    if constraint.match_attribute is not None:
+        best = max(values.values(), key=len, default={})
+        text = f"the devices must have one {name}: {_format_best(best)}{missing}"
+        data["rule"] = f"the devices must have one {name}: at most {len(best)} have"
+        return text, tuple(best) or tuple(lacking), data
+    seen = {device: None for found in values.values() for device in found}
+    number = "1 value" if len(values) == 1 else f"{len(values)} values"
+    text = f"the devices must differ in {name}: {number} among {format_names(seen) or 'them'}{missing}"
+    data["rule"] = f"the devices must differ in {name}: {number}"
+    return text, tuple(seen) or tuple(lacking), data
+
+
+def _format_best(best: dict[DeviceId, None]) -> str:
+    if not best:
+        return "none has any"
+    return f"at most {len(best)} {'has' if len(best) == 1 else 'have'}, {format_names(best)}"
+
+
+def _binds(constraint: DeviceConstraint, request: str, alternative: str) -> bool:
+    names = {request, f"{request}/{alternative}"}
+    return not constraint.requests or bool(names.intersection(constraint.requests))
+
+
+def _read(finding: NodeFinding, record: DeviceRecord, name: str, derived: str) -> AttributeValue | None:
+    case = finding.case
+    found = case.cluster.selectors.derive(derived, record) if derived else record.find_attribute(name)
+    if isinstance(found, InputError):
+        return None
+    return read_value(found, lists=case.features.list_type_attributes)
+
+
+def word_counter(finding: NodeFinding, obstacles: Obstacles, relaxation: Relaxation) -> Sentence:
+    """Say what is left of a counter beside the uses that are kept, and what devices take of it."""
+    pool, counter = _read_counter(relaxation)
+    case = finding.case
+    total = next(
+        item.counters[counter.counter]
+        for slice in case.slices
+        if slice.pool_id == pool
+        for item in slice.shared_counters
+        if item.name == counter.counter_set and counter.counter in item.counters
+    )
+    taken = sum(
+        dict(record.consumption).get(counter, 0)
+        for record in case.records.values()
+        if record.id in obstacles.used and record.id.pool_id == pool
+    )
+    takers: dict[int, list[DeviceId]] = defaultdict(list)
+    for record in obstacles.devices:
+        nanos = dict(record.consumption).get(counter, 0)
+        if nanos and record.id.pool_id == pool and record.id not in obstacles.used:
+            takers[nanos].append(record.id)
+    left = format_amount(max(total.nanos - taken, 0), like=total)
+    needed = "; ".join(
+        f"{format_amount(nanos, like=total)} needed for {'each of ' if len(devices) > 1 else ''}{format_names(devices)}"
+        for nanos, devices in sorted(takers.items())
+    )
+    where = f"counter {counter.counter} of set {counter.counter_set}: {left} of {total} left"
+    data = {"counter": str(counter), "pool": str(pool), "left": left, "total": str(total), "rule": where}
+    devices = tuple(device for found in takers.values() for device in found)
+    return f"{where}, {needed}" if needed else where, devices, data
+
+
+def _read_counter(relaxation: Relaxation) -> tuple[PoolId, CounterId]:
+    subject = relaxation.subject
+    if isinstance(subject, tuple) and isinstance(subject[1], CounterId):
+        return subject[0], subject[1]
+    raise TypeError(f"relaxation {relaxation.id}: found no counter")
+
+
+def word_group(finding: NodeFinding, obstacles: Obstacles, relaxation: Relaxation) -> Sentence:
+    """Say which compatibility groups the devices on a counter set have."""
+    del finding
+    by_groups: dict[str, list[DeviceId]] = defaultdict(list)
+    for record in obstacles.devices:
+        for item in record.device.consumes_counters:
+            if (record.id.pool_id, item.counter_set) == relaxation.subject:
+                by_groups[", ".join(item.compatibility_groups) or "no groups"].append(record.id)
+    parts = "; ".join(f"{format_names(devices)} ({groups})" for groups, devices in by_groups.items())
+    text = f"devices on counter set {relaxation.name} must be compatible: {parts}"
+    devices = tuple(device for found in by_groups.values() for device in found)
+    return (
+        text,
+        devices,
+        {"set": relaxation.name, "rule": f"devices on counter set {relaxation.name} must be compatible"},
+    )
