@@ -297,7 +297,7 @@ class NodeGroups:
             kinds = self._kinds.find(record, self._source.bases.find(record)) if self._kinds is not None else None
             if kinds is None:
                 return _ODD
-            if not any(kinds):
+            if kinds.count(None) == len(kinds):
                 continue
             is_local = record.slice.per_device_node_selection
             skips = skips or bool(record.slice.skip_node_operations)

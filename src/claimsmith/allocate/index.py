@@ -17,7 +17,15 @@ from claimsmith.allocate.eligibility import RequestShape, Selectors, is_stable
 from claimsmith.allocate.groups import GroupSource, NodeGroups, find_shape_key
 from claimsmith.allocate.kinds import DeviceBases, DeviceKinds, SelectorAnswers
 from claimsmith.allocate.plan import PodPlan, plan_claims
-from claimsmith.allocate.pools import BadSelector, GatheredPools, PoolParts, PoolView, build_pool, gather_pools
+from claimsmith.allocate.pools import (
+    BadSelector,
+    GatheredPools,
+    PoolParts,
+    PoolView,
+    build_plain_pool,
+    build_pool,
+    gather_pools,
+)
 from claimsmith.allocate.problem import AllocationProblem, merge_taints
 from claimsmith.allocate.records import DeviceRecord, SliceRecord
 from claimsmith.allocate.screening import Screen, Screened
@@ -105,8 +113,8 @@ class PreparedCluster:
         cluster.classes = problem.classes
         cluster.replace_slices(problem.slices)
         cluster._ledger.preset(problem.state)
-        for position, claim in enumerate(problem.allocated):
-            cluster._ledger.add(position, claim)
+        for claim in problem.allocated:
+            cluster._ledger.add(claim)
         cluster._note_uses()
         return cluster
 
@@ -159,23 +167,24 @@ class PreparedCluster:
         """Take over all claims of the cluster; what the allocated ones hold is in use."""
         if claims is self._claims:
             return
-        for ref, old in self._claims.items():
-            if claims.get(ref) is not old and old.allocation is not None:
-                self._ledger.remove(ref, old)
+        ledger, known = self._ledger, self._claims
+        for ref, old in known.items():
+            if old.allocation is not None and claims.get(ref) is not old:
+                ledger.remove(old)
         for ref, claim in claims.items():
-            if self._claims.get(ref) is not claim and claim.allocation is not None:
-                self._ledger.add(ref, claim)
+            if claim.allocation is not None and known.get(ref) is not claim:
+                ledger.add(claim)
         self._claims = claims
         self._note_uses()
 
     def hold(self, claim: ResourceClaim) -> None:
         """Count what an allocated claim holds that is not among the cluster's; to be released before an update."""
-        self._ledger.add(("held", claim.ref), claim)
+        self._ledger.add(claim)
         self._note_uses()
 
     def release(self, claim: ResourceClaim) -> None:
         """Forget what was counted by `hold` for the same claim with the same allocation."""
-        self._ledger.remove(("held", claim.ref), claim)
+        self._ledger.remove(claim)
         self._note_uses()
 
     @property
@@ -220,14 +229,38 @@ class PreparedCluster:
         known = self._nodes.get(node.name)
         if known is not None and (known.node is node or known.node == node):
             return known
+        plain, others = self._split(self.find_visible(node))
         gathered = gather_pools(
             node,
-            self.find_visible(node),
+            others,
             find_slices=self._index.find_slices,
             features=self.features,
             counters_everywhere=self._like_stable,
         )
-        view = self._nodes[node.name] = self._arrange(node, gathered)
+        view = self._nodes[node.name] = self._arrange(node, plain, gathered)
+        return view
+
+    def _split(self, visible: list[SliceRecord]) -> tuple[list[PoolView], list[SliceRecord]]:
+        """The pools of which a slice that names the node is all there is, and the slices of the other pools."""
+        by_pool, plain, others = self._index.by_pool, list[PoolView](), list[SliceRecord]()
+        for record in visible:
+            slice = record.slice
+            if (
+                slice.node_name
+                and slice.slice_count == 1
+                and not (record.has_counters or slice.shared_counters or slice.per_device_node_selection)
+                and len(by_pool[slice.driver, slice.pool]) == 1
+            ):
+                plain.append(self._find_plain_view(record))
+            else:
+                others.append(record)
+        return plain, others
+
+    def _find_plain_view(self, record: SliceRecord) -> PoolView:
+        view = record.view
+        if not isinstance(view, PoolView):
+            view = record.view = build_plain_pool(record)
+            self._views_of[view.id].append(view)
         return view
 
     def find_counters(self, view: PoolView) -> PoolCounters:
@@ -304,10 +337,11 @@ class PreparedCluster:
         )
         return NodeGroups(plan, kinds=kinds if is_grouped else None, source=source)
 
-    def _arrange(self, node: Node, gathered: GatheredPools) -> NodeView:
+    def _arrange(self, node: Node, plain: list[PoolView], gathered: GatheredPools) -> NodeView:
         """Order the pools: by driver and name, those with binding conditions last."""
-        views = [self._find_view(parts) for parts in gathered.pools]
-        views.sort(key=lambda view: (view.has_binding, view.id))
+        views = [*plain, *[self._find_view(parts) for parts in gathered.pools]]
+        if len(views) > 1:
+            views.sort(key=lambda view: (view.has_binding, view.id))
         return NodeView(node=node, pools=tuple(views), obsolete=gathered.obsolete, bad_selectors=gathered.bad_selectors)
 
     def _find_view(self, parts: PoolParts) -> PoolView:
@@ -356,9 +390,12 @@ class PreparedCluster:
                 del self._nodes[name]
                 names.add(name)
         self._changes.add_slices(pools, names)
+        for pool in list(self._views_of) if changed is None else pools:
+            self._views_of.pop(pool, None)
+            for record in self._index.by_pool.get(pool, ()):
+                record.view = None
         for parts in [parts for parts in self._views if changed is None or parts.id in pools]:
-            dropped = self._views.pop(parts)
-            self._views_of[parts.id].remove(dropped)
+            del self._views[parts]
 
     def _forget_answers(self) -> None:
         """Drop every answer of selectors and everything computed from them."""
@@ -366,8 +403,9 @@ class PreparedCluster:
         self._groups.clear()
         self._answers.forget()
         self.selectors.forget(device for _, record in self._records.values() for device in record.made)
-        for view in self._views.values():
-            view.cache.clear()
-            view.live.clear()
+        for views in self._views_of.values():
+            for view in views:
+                view.cache.clear()
+                view.live.clear()
         for node in self._nodes.values():
             node.joined.clear()

@@ -7,10 +7,10 @@ of its own, since what counts is the selector's answer; it is kept with the valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from claimsmith.allocate.capacity import CapacityPlan
 from claimsmith.allocate.eligibility import MATCH, RequestShape, Selectors, Verdict
@@ -48,15 +48,20 @@ class DeviceBases:
     def find(self, record: SliceRecord) -> tuple[int, ...]:
         """Return the number of each device of a slice; ODD for those that have to be looked at in full."""
         if record.bases is None:
+            devices = record.slice.devices
+            versions = {a.value for device in devices for a in device.attributes.values() if a.kind in _CHECKED}
+            are_proper = self._versions.issuperset(versions)
             skips = bool(record.slice.skip_node_operations)
-            found = tuple([self._find_base(device, skips) for device in record.slice.devices])
+            found = tuple(
+                [
+                    self._find_base(device, skips) if are_proper or self._check_versions(device) else ODD
+                    for device in devices
+                ]
+            )
             record.bases = self._tuples.setdefault(found, found)
         return record.bases
 
     def _find_base(self, device: Device, skips: bool) -> int:
-        versions = [a.value for a in device.attributes.values() if a.kind in _CHECKED]
-        if versions and not self._versions.issuperset(versions) and not self._check_versions(device):
-            return ODD
         capacity = device.capacity
         key = (*capacity, *map(id, capacity.values()))
         known = self._capacities.get(key)
@@ -98,7 +103,7 @@ class DeviceBases:
 class SelectorAnswers:
     """What selectors say of devices, by the values that they read; kept for all pods."""
 
-    __slots__ = ("_answers", "_selectors")
+    __slots__ = ("_alike", "_answers", "_selectors")
 
     def __init__(self, selectors: Selectors) -> None:
         self._selectors = selectors
@@ -204,9 +209,12 @@ class DeviceKinds:
 
     Args:
         requests: All requests and alternatives of the pod.
+
+    Devices are first told apart by the identity of what is read, since the same few values stand in thousands of
+    devices as one object; the objects are kept, so that no other one takes their identity.
     """
 
-    __slots__ = ("_answers", "_by_values", "_drops_tainted", "_kinds", "_names", "_screen", "_selectors", "_shapes")
+    __slots__ = ("_alike", "_answers", "_drops_tainted", "_kinds", "_names", "_screen", "_selectors", "_shapes")
 
     def __init__(
         self, requests: Iterable[RequestPlan], *, selectors: Selectors, screen: Screen, answers: SelectorAnswers
@@ -218,7 +226,7 @@ class DeviceKinds:
             self._shapes.setdefault(request.shape, set()).add((request.claim, request.request))
             self._drops_tainted = self._drops_tainted and not request.takes_all
         self._names: dict[str, tuple[str, ...] | None] = {}
-        self._by_values: dict[str, dict[object, DeviceKind | None]] = {}
+        self._alike: dict[str, dict[_Key, tuple[Any, ...]]] = {}
         self._kinds: dict[_Key, DeviceKind | None] = {}
 
     def find(self, record: SliceRecord, bases: tuple[int, ...]) -> list[DeviceKind | None] | None:
@@ -228,21 +236,28 @@ class DeviceKinds:
         """
         driver = record.slice.driver
         names = self._find_names(driver)
-        known = self._by_values.setdefault(driver, {})
-        if len(known) >= KNOWN_VALUES_MAX:
-            known.clear()
-        read = _make_reader(names)
+        if names is None:
+            return self._find_each(record, bases)
+        alike = self._alike.setdefault(driver, {})
+        if len(alike) >= KNOWN_VALUES_MAX:
+            alike.clear()
         found: list[DeviceKind | None] = []
         for device, base in zip(record.slice.devices, bases, strict=True):
-            key = read(device, base)
-            try:
-                found.append(known[key])
-            except KeyError:
+            key = (base, *map(id, map(device.attributes.get, names)))
+            known = alike.get(key)
+            if known is None:
                 if base == ODD or _is_ambiguous(device, driver, names):
                     return None
-                kind = known[key] = self._find_kind(record, device, base)
-                found.append(kind)
+                known = alike[key] = (self._find_kind(record, device, base), *map(device.attributes.get, names))
+            found.append(known[0])
         return found
+
+    def _find_each(self, record: SliceRecord, bases: tuple[int, ...]) -> list[DeviceKind | None] | None:
+        """As `find`, for selectors that read all attributes, so that no two devices need be alike."""
+        places = list(zip(record.slice.devices, bases, strict=True))
+        if any(base == ODD or _is_ambiguous(device, record.slice.driver, None) for device, base in places):
+            return None
+        return [self._find_kind(record, device, base) for device, base in places]
 
     def _find_names(self, driver: str) -> tuple[str, ...] | None:
         if driver not in self._names:
@@ -288,15 +303,6 @@ class DeviceKinds:
         if plan is not None and plan.kind != "fits":
             return False
         return not self._drops_tainted or self._screen.tolerates(record, shape)
-
-
-def _make_reader(names: tuple[str, ...] | None) -> Callable[[Device, int], object]:
-    """A function that gives a key of what is read of a device, and of its base."""
-    if names is None:
-        return lambda device, base: (base, *_read_all(device))
-    if not names:
-        return lambda _, base: base
-    return lambda device, base: (base, *read_values(device, names))
 
 
 def _is_ambiguous(device: Device, driver: str, names: tuple[str, ...] | None) -> bool:

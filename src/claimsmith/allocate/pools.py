@@ -23,6 +23,7 @@ __all__ = [
     "GatheredPools",
     "PoolParts",
     "PoolView",
+    "build_plain_pool",
     "build_pool",
     "gather_pools",
     "is_ignored",
@@ -257,6 +258,16 @@ def build_pool(parts: PoolParts, features: Features, *, in_list_order: bool = Fa
     if not view.invalid:
         view.slices, view.other_slices = tuple(device_slices), tuple(other_slices)
         view.has_binding = any(record.has_binding for record in device_slices)
+    return view
+
+
+def build_plain_pool(record: SliceRecord) -> PoolView:
+    """Return the view of a pool that one slice without counters is all of."""
+    slice = record.slice
+    view = PoolView(id=slice.pool_id, generation=slice.generation, found=1, expected=1)
+    view.invalid = _find_duplicate_device((record,))
+    if not view.invalid:
+        view.slices, view.has_binding = (record,), record.has_binding
     return view
 
 

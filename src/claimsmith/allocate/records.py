@@ -75,6 +75,8 @@ class SliceRecord:
         bases: What `claimsmith.allocate.kinds` has found out about the devices; None before.
         uses_groups: A device names compatibility groups.
         has_binding: A device has binding conditions, which puts its pool last.
+        has_counters: A device takes counters.
+        view: For the owner of the record: the pool, if this slice is all of it.
         selector_error: What is wrong with the node selector; None when nothing is.
     """
 
@@ -83,10 +85,12 @@ class SliceRecord:
         "_find_uses",
         "bases",
         "has_binding",
+        "has_counters",
         "position",
         "selector_error",
         "slice",
         "uses_groups",
+        "view",
     )
 
     def __init__(
@@ -99,11 +103,13 @@ class SliceRecord:
         self.slice = slice
         self.position = position
         self.bases: tuple[int, ...] | None = None
-        self.has_binding = self.uses_groups = False
+        self.view: object = None
+        self.has_binding = self.has_counters = self.uses_groups = False
         for device in slice.devices:
             if device.binding_conditions:
                 self.has_binding = True
             for consumption in device.consumes_counters:
+                self.has_counters = True
                 if consumption.compatibility_groups:
                     self.uses_groups = True
         self.selector_error = find_selector_error(slice.node_selector) if slice.node_selector else None

@@ -6,7 +6,7 @@ kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources.
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,7 +17,6 @@ __all__ = ["FREE", "AllocatedState", "DeviceUse", "PoolKey", "UsageLedger"]
 
 PoolKey = tuple[str, str]
 """Driver and name of a pool; equal to the `PoolId` of the same parts."""
-_Entry = tuple[Hashable, ResourceClaim, DeviceResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +69,8 @@ class AllocatedState:
             consumable_capacity: The gate ConsumableCapacity; when it is off, a share counts as the whole device.
         """
         ledger = UsageLedger(consumable_capacity=consumable_capacity)
-        for position, claim in enumerate(claims):
-            ledger.add(position, claim)
+        for claim in claims:
+            ledger.add(claim)
         return cls(uses=ledger.uses)
 
     @classmethod
@@ -83,61 +82,77 @@ class AllocatedState:
 class UsageLedger:
     """Uses of devices that follow the claims as they come and go.
 
-    What the claims hold is only noted; it is summed up for the pools that somebody asks about.
+    Who holds a device is only noted; what that comes to is summed up for the pools that somebody asks about.
     """
 
-    __slots__ = ("_changed", "_consumable_capacity", "_entries", "_preset", "_summed")
+    __slots__ = ("_changed", "_consumable_capacity", "_holders", "_preset", "_summed")
 
     def __init__(self, *, consumable_capacity: bool = True) -> None:
         self._consumable_capacity = consumable_capacity
         self._preset: dict[DeviceId, DeviceUse] = {}
-        self._entries: dict[PoolKey, dict[str, list[_Entry]]] = {}
+        self._holders: dict[PoolKey, dict[str, ResourceClaim | list[ResourceClaim]]] = {}
         self._summed: dict[PoolKey, Mapping[str, DeviceUse]] = {}
         self._changed: set[PoolKey] = set()
 
     @property
     def uses(self) -> Mapping[DeviceId, DeviceUse]:
         """Every device in use, of all pools; computed for the question."""
-        return {DeviceId(*pool, name): use for pool in self._entries for name, use in self.find_pool_uses(pool).items()}
+        return {DeviceId(*pool, name): use for pool in self._holders for name, use in self.find_pool_uses(pool).items()}
 
     def preset(self, state: AllocatedState) -> None:
         """Add uses that belong to no known claim."""
         for device, use in state.uses.items():
             self._preset[device] = use
-            self._entries.setdefault((device.driver, device.pool), {}).setdefault(device.device, [])
+            self._holders.setdefault((device.driver, device.pool), {}).setdefault(device.device, [])
             self._changed.add((device.driver, device.pool))
 
-    def add(self, key: Hashable, claim: ResourceClaim) -> None:
-        """Count what the claim holds, under a key of its own."""
-        pools, changed = self._entries, self._changed
-        for result in claim.allocation.results if claim.allocation is not None else ():
+    def add(self, claim: ResourceClaim) -> None:
+        """Count what a claim holds; one that is added twice holds it twice."""
+        pools, changed, seen = self._holders, self._changed, set[tuple[str, str, str]]()
+        results = claim.allocation.results if claim.allocation is not None else ()
+        for result in results:
             if result.admin_access:
                 continue
-            pool = (result.driver, result.pool)
+            pool, name = (result.driver, result.pool), result.device
+            if len(results) > 1:
+                if (*pool, name) in seen:
+                    continue
+                seen.add((*pool, name))
             changed.add(pool)
             devices = pools.get(pool)
             if devices is None:
-                devices = pools[pool] = {}
-            entries = devices.get(result.device)
-            if entries is None:
-                devices[result.device] = [(key, claim, result)]
+                pools[pool] = {name: claim}
+                continue
+            known = devices.get(name)
+            if known is None:
+                devices[name] = claim
+            elif isinstance(known, list):
+                known.append(claim)
             else:
-                entries.append((key, claim, result))
+                devices[name] = [known, claim]
 
-    def remove(self, key: Hashable, claim: ResourceClaim) -> None:
-        """Forget what was added for the claim under the key."""
+    def remove(self, claim: ResourceClaim) -> None:
+        """Forget what the claim holds, which has been added as the same object or an equal one."""
         for result in claim.allocation.results if claim.allocation is not None else ():
-            pool = (result.driver, result.pool)
-            devices = self._entries.get(pool, {})
-            entries = devices.get(result.device)
-            if result.admin_access or entries is None:
+            pool, name = (result.driver, result.pool), result.device
+            devices = self._holders.get(pool, {})
+            known = devices.get(name)
+            if result.admin_access or known is None:
                 continue
             self._changed.add(pool)
-            entries[:] = [entry for entry in entries if entry[0] != key]
-            if not entries and DeviceId(*pool, result.device) not in self._preset:
-                del devices[result.device]
-                if not devices:
-                    del self._entries[pool]
+            left = list(known) if isinstance(known, list) else [known]
+            place = next((place for place, holder in enumerate(left) if holder is claim), None)
+            place = (
+                next((place for place, holder in enumerate(left) if holder == claim), place) if place is None else place
+            )
+            if place is not None:
+                del left[place]
+            if left or DeviceId(*pool, name) in self._preset:
+                devices[name] = left
+                continue
+            del devices[name]
+            if not devices:
+                del self._holders[pool]
 
     def pop_changed(self) -> set[PoolKey]:
         """Return the pools whose uses have changed since the last call."""
@@ -148,21 +163,23 @@ class UsageLedger:
 
     def find_whole(self, pool: PoolKey) -> Container[str] | None:
         """Return the names of a pool's devices in use, if each is held as a whole; None when there are shares."""
-        devices = self._entries.get(pool)
+        devices = self._holders.get(pool)
         if devices is None:
             return ()
         if self._preset:
             return None
         if self._consumable_capacity:
-            for entries in devices.values():
-                for _, _, result in entries:
+            for holder in devices.values():
+                if isinstance(holder, list) or holder.allocation is None:
+                    return None
+                for result in holder.allocation.results:
                     if result.share_id is not None:
                         return None
         return devices
 
     def find_pool_uses(self, pool: PoolKey) -> Mapping[str, DeviceUse]:
         """Return how each device of a pool that is in use is used, by name."""
-        if pool not in self._entries:
+        if pool not in self._holders:
             return {}
         if pool in self._changed:
             return self._sum_pool(pool)
@@ -174,35 +191,36 @@ class UsageLedger:
     def find_use(self, device: DeviceId) -> DeviceUse:
         """Return how a device is used, published or not."""
         pool = (device.driver, device.pool)
-        return self.find_pool_uses(pool).get(device.device, FREE) if pool in self._entries else FREE
+        return self.find_pool_uses(pool).get(device.device, FREE) if pool in self._holders else FREE
 
     def find_entries(self, device: DeviceId) -> tuple[DeviceUse, ...]:
         """Return what each claim holds of a device, in the order in which they were added."""
-        found: dict[Hashable, DeviceUse] = {}
-        if device in self._preset:
-            found["preset", device] = self._preset[device]
-        for key, claim, result in self._entries.get((device.driver, device.pool), {}).get(device.device, ()):
-            use = _find_use(claim, result, self._consumable_capacity)
-            found[key] = found[key].join(use) if key in found else use
-        return tuple(found.values())
+        preset = (self._preset[device],) if device in self._preset else ()
+        holders = self._holders.get((device.driver, device.pool), {}).get(device.device, [])
+        claims = holders if isinstance(holders, list) else [holders]
+        return (*preset, *(self._find_use(claim, device) for claim in claims))
 
     def _sum_pool(self, pool: PoolKey) -> dict[str, DeviceUse]:
-        return {
-            name: self._sum(self._preset.get(DeviceId(*pool, name)), entries)
-            for name, entries in self._entries[pool].items()
-        }
+        return {name: self._sum(DeviceId(*pool, name)) for name in self._holders[pool]}
 
-    def _sum(self, total: DeviceUse | None, entries: list[_Entry]) -> DeviceUse:
-        for _, claim, result in entries:
-            use = _find_use(claim, result, self._consumable_capacity)
-            total = use if total is None else total.join(use)
+    def _sum(self, device: DeviceId) -> DeviceUse:
+        first, *others = self.find_entries(device)
+        for use in others:
+            first = first.join(use)
+        return first
+
+    def _find_use(self, claim: ResourceClaim, device: DeviceId) -> DeviceUse:
+        """What the claim's results on one device stand for."""
+        total: DeviceUse | None = None
+        for result in claim.allocation.results if claim.allocation is not None else ():
+            if result.device == device.device and not result.admin_access and result.device_id == device:
+                use = self._read_result(claim, result)
+                total = use if total is None else total.join(use)
         return total or FREE
 
-
-def _find_use(claim: ResourceClaim, result: DeviceResult, consumable_capacity: bool) -> DeviceUse:
-    """What one result of a claim's allocation stands for."""
-    holders = (claim.ref,)
-    if not (consumable_capacity and result.share_id is not None):
-        return DeviceUse(dedicated=True, holders=holders)
-    consumed = {name: amount.nanos for name, amount in (result.consumed_capacity or {}).items()}
-    return DeviceUse(shares=1, consumed=consumed, tracked=result.consumed_capacity is not None, holders=holders)
+    def _read_result(self, claim: ResourceClaim, result: DeviceResult) -> DeviceUse:
+        holders = (claim.ref,)
+        if not (self._consumable_capacity and result.share_id is not None):
+            return DeviceUse(dedicated=True, holders=holders)
+        consumed = {name: amount.nanos for name, amount in (result.consumed_capacity or {}).items()}
+        return DeviceUse(shares=1, consumed=consumed, tracked=result.consumed_capacity is not None, holders=holders)

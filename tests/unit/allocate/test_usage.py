@@ -40,14 +40,15 @@ def test_admin_access_holds_nothing() -> None:
 
 def test_what_is_removed_is_free_again() -> None:
     ledger = UsageLedger()
-    ledger.add("one", SHARE)
-    ledger.add("two", allocated(claim("other"), result("b", share="s2", consumed={"memory": 3})))
+    ledger.add(SHARE)
+    other = allocated(claim("other"), result("b", share="s2", consumed={"memory": 3}))
+    ledger.add(other)
     ledger.pop_changed()
-    ledger.remove("one", SHARE)
+    ledger.remove(SHARE)
 
     assert ledger.pop_changed() == {device_id("b").pool_id}
     assert ledger.uses[device_id("b")].consumed == {"memory": 3 * 10**9}
-    ledger.remove("two", SHARE)
+    ledger.remove(other)
     assert ledger.uses == {}
 
 
