@@ -98,6 +98,15 @@ class AgentProcess:
             await self.kill()
             raise
 
+    async def wait_ended(self) -> int:
+        """Return its exit status once it has ended by itself.
+
+        Raises:
+            TimeoutError: It goes on.
+        """
+        async with asyncio.timeout(_WAIT_S):
+            return await self._wait_end()
+
     async def wait_logged(
         self, message: str, *, count: int = 1, timeout_s: float = _WAIT_S, **fields: str
     ) -> dict[str, Any]:

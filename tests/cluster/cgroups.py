@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["find_cgroups", "make_cgroup", "remove_cgroup"]
+__all__ = ["find_cgroups", "list_processes", "make_cgroup", "remove_cgroup"]
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 
@@ -36,6 +36,12 @@ def remove_cgroup(name: str) -> None:
 def find_cgroups(name: str) -> list[Path]:
     """Return the folders of a cgroup, of the hierarchies that have it."""
     return [folder for hierarchy in _hierarchies() if (folder := hierarchy / name).exists()]
+
+
+def list_processes(name: str) -> list[int]:
+    """Return the processes of a cgroup and of those below it."""
+    files = (path for folder in find_cgroups(name) for path in folder.rglob("cgroup.procs"))
+    return [int(line) for path in files for line in path.read_text().split()]
 
 
 def _hierarchies() -> list[Path]:

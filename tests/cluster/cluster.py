@@ -175,6 +175,16 @@ class RealCluster:
         """End containerd and start it again; containers go on."""
         await self.restart("containerd", kill=kill)
 
+    async def reboot(self) -> None:
+        """Do to the node what a reboot does: kubelet, containerd and containers end at once, and /run is empty.
+
+        The agent is a process of the tests: end it before, and start it with another boot id.
+        """
+        async with self.stopped("kubelet", kill=True), self.stopped("containerd", kill=True):
+            await asyncio.to_thread(self.daemons.kill_others)
+            for path in self.list_cdi_files():
+                path.unlink()
+
     def add_node(self, name: str, *, labels: Mapping[str, str] | None = None) -> None:
         """Create a node that is ready and has no kubelet."""
         capacity = {"cpu": "64", "memory": "256Gi", "pods": "250"}

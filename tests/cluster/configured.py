@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from claimsmith.kube.client import KubeClient
-from tests.cluster.agents import AgentProcess, agent_command, wait_published
+from tests.cluster.agents import WITH_THE_TESTS, AgentProcess, agent_command, wait_published
 from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 
@@ -45,7 +45,13 @@ class ConfiguredAgent:
 
 @contextlib.asynccontextmanager
 async def configured(
-    cluster: RealCluster, client: KubeClient, settings: str, options: str
+    cluster: RealCluster,
+    client: KubeClient,
+    settings: str,
+    options: str,
+    *,
+    env: Mapping[str, str] | None = None,
+    inside: Sequence[str | Path] = (),
 ) -> AsyncIterator[ConfiguredAgent]:
     """Run an agent with simulated devices; the kubelet knows it and the slices are there when the block begins.
 
@@ -54,11 +60,13 @@ async def configured(
     Args:
         settings: The document of the devices.
         options: Further fields of the driver's entry, and of the spec: YAML that is indented as it must stand.
+        env: Environment variables that it gets beyond those of the tests.
+        inside: A command that runs the agent's, which comes behind it.
     """
     with tempfile.TemporaryDirectory(dir=cluster.folder) as name:
         folder = Path(name)
         (folder / "agent.yaml").write_text(_CONFIGURATION.format(options=options.strip("\n")))
-        agent = ConfiguredAgent(_make(cluster, folder), folder / "devices.yaml")
+        agent = ConfiguredAgent(_make(cluster, folder, env, inside), folder / "devices.yaml")
         agent.become(settings)
         await agent.process.start()
         try:
@@ -73,6 +81,10 @@ async def configured(
                 await agent.process.stop()
 
 
-def _make(cluster: RealCluster, folder: Path) -> AgentProcess:
+def _make(
+    cluster: RealCluster, folder: Path, env: Mapping[str, str] | None, inside: Sequence[str | Path]
+) -> AgentProcess:
     command = agent_command(cluster, "--config", str(folder / "agent.yaml"))
-    return AgentProcess(command, cluster.folder / "agent.log")
+    first = len(WITH_THE_TESTS)
+    words = [*command[:first], *map(str, inside), *command[first:]]
+    return AgentProcess(words, cluster.folder / "agent.log", env=env)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster import supervisor
+from tests.cluster.cgroups import list_processes
 
 __all__ = ["ClusterError", "Daemons"]
 
@@ -142,6 +143,15 @@ class Daemons:
             return None
         outer = {int(words[-1]): int(words[0]) for words in self._namespaced()}
         return outer.get(inner)
+
+    def kill_others(self) -> None:
+        """Kill what daemons have started and is not a daemon itself: containers and their shims, as a reboot does."""
+        kept = {1, *(pid for pid in self._ask({"do": "list"})["daemons"].values() if pid is not None)}
+        others = {int(words[0]) for words in self._namespaced() if int(words[-1]) not in kept}
+        # Processes of containers are in namespaces below this one.
+        for pid in others | set(list_processes(self.cgroup)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def tail(self, name: str, lines: int = 30, *, since: int = 0) -> str:
         """Return the end of a daemon's log.

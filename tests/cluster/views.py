@@ -98,7 +98,9 @@ async def _list_allocated(client: KubeClient, driver: str) -> list[tuple[str, st
 def _read_ledger(cluster: RealCluster, driver: str) -> list[tuple[str, str]]:
     content = json.loads((cluster.paths.folder_of(driver) / "checkpoint.json").read_text())
     claimed = [(item["device"], f"claim {claim['name']}") for claim in content["claims"] for item in claim["devices"]]
-    granted = [(name, f"grant {number}") for number, grant in enumerate(content["grants"]) for name in grant["ids"]]
+    granted = [
+        (name, f"grant {number}") for number, grant in enumerate(content.get("grants", ())) for name in grant["ids"]
+    ]
     return claimed + granted
 
 
