@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from claimsmith.allocate.batch import Batch, Gang, JointDecision, JointLimits, Member
+from claimsmith.allocate.cpsat.decide import Solved, solve_batch
 from claimsmith.allocate.cpsat.hint import search_batch
-from claimsmith.allocate.cpsat.layout import lay_out
+from claimsmith.allocate.cpsat.layout import Layout, lay_out
 from claimsmith.allocate.cpsat.objective import Objective
+from claimsmith.allocate.cpsat.solution import Solution
+from claimsmith.allocate.cpsat.solver import is_installed
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.objective import PACK, Policy
 from claimsmith.model.node import Node
@@ -40,10 +43,44 @@ def allocate_jointly(
     limits = limits or JointLimits()
     layout = lay_out(cluster, batch, nodes)
     objective = Objective.of(layout, policy)
-    found = search_batch(layout, objective, limits=limits.search, share_ids=share_ids)
+    floor = search_batch(layout, objective, limits=limits.search, share_ids=share_ids)
+    reason = _find_reason(limits)
+    if reason:
+        return _conclude(layout, objective, floor, Solved(solution=None), reason=reason)
+    solved = solve_batch(layout, objective, floor=floor, limits=limits, share_ids=share_ids)
+    return _conclude(layout, objective, floor, solved)
+
+
+def _find_reason(limits: JointLimits) -> str:
+    """Why the solver is not asked; empty when it is."""
+    if limits.solver_effort <= 0:
+        return "the limits leave the solver no effort"
+    if not is_installed():
+        return "the solver is not installed; install claimsmith[solver]"
+    return ""
+
+
+def _conclude(
+    layout: Layout, objective: Objective, floor: Solution, solved: Solved, *, reason: str = ""
+) -> JointDecision:
+    """Return the better of the two answers, with what is known about it."""
+    costs, best, found = objective.measure(floor), floor, False
+    if solved.solution is not None:
+        theirs = objective.measure(solved.solution)
+        if theirs < costs:
+            costs, best, found = theirs, solved.solution, True
+    optimal = bool(solved.bounds) and solved.bounds == costs
+    decided = found or optimal
+    if not decided and not reason:
+        reason = solved.problem or "the solver found nothing better, and did not prove that there is nothing"
     return JointDecision(
-        decisions=found.decisions(layout),
-        status="searched",
-        objective=objective.describe(objective.measure(found)),
-        reason="no solver is used",
+        decisions=best.decisions(layout),
+        status="optimal" if optimal else "searched" if not solved.bounds and not found else "feasible",
+        objective=objective.describe(costs),
+        bound=objective.describe(solved.bounds),
+        decided_by="cpsat" if decided else "search",
+        reason="" if decided else reason,
+        unmodelled=solved.gaps,
+        fallbacks=int(bool(solved.problem)),
+        solver_effort=solved.effort,
     )

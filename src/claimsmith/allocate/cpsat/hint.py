@@ -14,7 +14,7 @@ from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Refused, Undecided
 from claimsmith.model.names import ClaimRef
 
-__all__ = ["OneByOne", "list_orders", "search_batch"]
+__all__ = ["OneByOne", "list_orders", "list_units", "search_batch"]
 
 Unit = tuple[int, ...]
 """Members that are decided together: those of a gang, or one that is in none."""
@@ -30,7 +30,7 @@ def search_batch(
 
 def list_orders(layout: Layout) -> list[list[Unit]]:
     """Return the orders to try: as they came, the largest first, the smallest first; by priority in each."""
-    units = _list_units(layout)
+    units = list_units(layout)
     priority = {unit: max(layout.members[place].priority for place in unit) for unit in units}
     size = {unit: sum(_count_devices(layout.members[place].claims) for place in unit) for unit in units}
     orders = [
@@ -42,21 +42,35 @@ def list_orders(layout: Layout) -> list[list[Unit]]:
 
 
 class OneByOne:
-    """One pass over the members of a batch."""
+    """One pass over members of a batch.
 
-    def __init__(self, layout: Layout, limits: SearchLimits, share_ids: Callable[[], str]) -> None:
+    Args:
+        ledger: What has been booked before; None for nothing.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        limits: SearchLimits,
+        share_ids: Callable[[], str],
+        *,
+        ledger: BatchLedger | None = None,
+    ) -> None:
         self._layout, self._limits, self._share_ids = layout, limits, share_ids
-        self._ledger = BatchLedger(layout)
+        self._ledger = BatchLedger(layout) if ledger is None else ledger
 
     def run(self, order: Iterable[Unit]) -> Solution:
         """Return what the members get in this order; the cluster is as before."""
-        ledger = self._ledger
         try:
-            for unit in order:
-                self._place_unit(unit)
-            return Solution(placed=tuple(ledger.placed), order=tuple(ledger.order), failed=dict(ledger.failed))
+            self.extend(order)
+            return self._ledger.conclude()
         finally:
-            ledger.undo(0)
+            self._ledger.undo(0)
+
+    def extend(self, order: Iterable[Unit]) -> None:
+        """Book what the members get in this order, beside what has been booked."""
+        for unit in order:
+            self._place_unit(unit)
 
     def _place_unit(self, unit: Unit) -> None:
         """Place the members of a unit; a gang that stays too small gives all back."""
@@ -121,8 +135,8 @@ class OneByOne:
         return True
 
 
-def _list_units(layout: Layout) -> list[Unit]:
-    """The gangs, each at the place of its first member, and the members that are in none."""
+def list_units(layout: Layout) -> list[Unit]:
+    """Return the gangs, each at the place of its first member, and the members that are in none."""
     units: dict[Unit, None] = {}
     for place, member in enumerate(layout.members):
         units[layout.gangs[member.gang][1] if member.gang else (place,)] = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from claimsmith.allocate.cpsat.layout import Layout, has_room, reaches
-from claimsmith.allocate.cpsat.solution import Placed
+from claimsmith.allocate.cpsat.solution import Placed, Solution
 from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision
 from claimsmith.model.names import ClaimRef
@@ -55,6 +55,10 @@ class BatchLedger:
         results = tuple(result for claim in member.claims if (result := known[claim.ref]) is not None)
         self.placed[place] = Placed(node=found.node, results=results, fresh=fresh, steps=found.steps)
         self.order.append(place)
+
+    def conclude(self) -> Solution:
+        """Return what is booked as an answer."""
+        return Solution(placed=tuple(self.placed), order=tuple(self.order), failed=dict(self.failed))
 
     def undo(self, count: int) -> None:
         """Give back what was booked, but for the first members."""

@@ -17,15 +17,14 @@ from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.allocate.usage import FREE
 from claimsmith.model.claim import DeviceResult, ResourceClaim
-from claimsmith.model.names import DeviceId, PoolId, RequestName
+from claimsmith.model.names import CounterId, DeviceId, PoolId, RequestName
 
-__all__ = ["CLOSE_ATTRIBUTES", "SHARE_UNIT", "Objective"]
+__all__ = ["CLOSE_ATTRIBUTES", "Objective", "find_places", "is_local"]
 
-CLOSE_ATTRIBUTES: Final = ("resource.kubernetes.io/numaNode", "resource.kubernetes.io/pcieRoot")
-"""Attributes in which devices of one claim should agree."""
-SHARE_UNIT: Final = 1000
-"""A share is priced by what it takes of the device, in thousandths."""
-
+TERMS: Final = ("rank", "waste", "fragmentation", "pack", "tightness", "spread", "closeness")
+"""Terms of policies that mean something for a batch; others are left out."""
+CLOSE_ATTRIBUTES: Final = ("numaNode", "pcieRoot")
+"""Attributes, of whatever domain, in which devices of one claim should agree."""
 Level = tuple[str, tuple[tuple[str, int], ...]]
 """Name of a level, and its terms with their weights."""
 
@@ -43,6 +42,7 @@ class Objective:
     priorities: tuple[int, ...]
     levels: tuple[Level, ...]
     _views: dict[str, Mapping[DeviceId, tuple[DeviceRecord, PoolView]]] = field(default_factory=dict)
+    _partitions: dict[PoolId, tuple[DeviceRecord, ...]] = field(default_factory=dict)
     _scale: DeviceScale | None = None
 
     @classmethod
@@ -50,7 +50,8 @@ class Objective:
         """Return the objective of a policy for a batch."""
         priorities = tuple(sorted({member.priority for member in layout.members}, reverse=True)) or (0,)
         placed = [(_name_placed(priority, priorities), ()) for priority in priorities]
-        levels = [("+".join(term for term, _ in level), tuple(level)) for level in policy.levels()]
+        known = (tuple(part for part in level if part[0] in TERMS) for level in policy.levels())
+        levels = [("+".join(term for term, _ in level), level) for level in known if level]
         return cls(layout=layout, policy=policy, priorities=priorities, levels=(*placed, *levels))
 
     def measure(self, solution: Solution) -> tuple[int, ...]:
@@ -79,10 +80,11 @@ class Objective:
             "waste": self._measure_waste,
             "fragmentation": self._measure_fragmentation,
             "pack": self._measure_pack,
+            "tightness": self._measure_tightness,
             "spread": self._measure_spread,
             "closeness": self._measure_closeness,
         }
-        return {term: measures[term](solution) for term in self.policy.terms}
+        return {term: measures[term](solution) for _, parts in self.levels for term, _ in parts}
 
     def find_device(self, node: str, device: DeviceId) -> tuple[DeviceRecord, PoolView]:
         """Return a device as a node sees it; raises KeyError when it doesn't."""
@@ -97,6 +99,15 @@ class Objective:
             self._views[node] = known
         return known
 
+    def list_partitions(self, view: PoolView) -> tuple[DeviceRecord, ...]:
+        """Return the devices of a pool that draw from its counters and could be had before the batch."""
+        known = self._partitions.get(view.id)
+        if known is None:
+            found = {r: None for r in (*view.devices, *view.elsewhere) if r.consumption and r.use is FREE}
+            known = tuple(record for record in found if self._fits(record, view, {}))
+            self._partitions[view.id] = known
+        return known
+
     def price(self, record: DeviceRecord) -> int:
         """Return the price of a whole device."""
         if self._scale is None:
@@ -106,13 +117,15 @@ class Objective:
         return self.policy.price_device(record, self._scale)
 
     def price_share(self, record: DeviceRecord, nanos: Mapping[str, int]) -> int:
-        """Return the price of a share: that of the device times the mean part of its capacities that is taken."""
-        parts = [
-            SHARE_UNIT * nanos.get(name, 0) // capacity.value.nanos
-            for name, capacity in record.device.capacity.items()
-            if capacity.value.nanos > 0
-        ]
-        return self.price(record) * (sum(parts) // len(parts)) // SHARE_UNIT if parts else 0
+        """Return the price of a share: that of the device in proportion to the capacity of which it takes most."""
+        totals = ((nanos.get(name, 0), capacity.value.nanos) for name, capacity in record.device.capacity.items())
+        price = self.price(record)
+        return max((price * taken // total for taken, total in totals if total > 0), default=price)
+
+    def sum_room(self, node: str) -> int:
+        """Return the price of the node's own devices that nobody uses before the batch."""
+        devices = self.list_devices(node).values()
+        return sum(self.price(record) for record, _ in devices if record.use is FREE and is_local(record, node))
 
     def is_idle(self, node: str) -> bool:
         """Tell whether no device of the node itself is in use."""
@@ -142,37 +155,39 @@ class Objective:
 
     def _measure_fragmentation(self, solution: Solution) -> int:
         """The price of the free partitions that can't be had any more."""
-        spent: dict[PoolId, Counter[object]] = defaultdict(Counter)
-        views: dict[PoolId, PoolView] = {}
-        charged: set[DeviceId] = set()
+        spent: dict[PoolView, Counter[CounterId]] = defaultdict(Counter)
+        first: dict[PoolId, PoolView] = {}
+        taken: set[DeviceRecord] = set()
         for node, _, result in _iterate_results(solution):
             record, view = self.find_device(node, result.device_id)
-            if result.admin_access or record.id in charged or not record.consumption or record.use.shares:
-                continue
-            charged.add(record.id)
-            views.setdefault(view.id, view)
-            spent[view.id].update(dict(record.consumption))
+            if not (result.admin_access or record in taken or not record.consumption or record.use.shares):
+                taken.add(record)
+                spent[first.setdefault(view.id, view)].update(dict(record.consumption))
         return sum(
             self.price(record)
-            for pool, view in views.items()
-            for record in list_partitions(view)
-            if self._is_lost(record, view, spent[pool], charged)
+            for view, drawn in spent.items()
+            for record in self.list_partitions(view)
+            if record in taken or not self._fits(record, view, drawn)
         )
 
-    def _is_lost(self, record: DeviceRecord, view: PoolView, spent: Counter[object], charged: set[DeviceId]) -> bool:
-        if record.id in charged:
-            return True
+    def _fits(self, record: DeviceRecord, view: PoolView, spent: Mapping[CounterId, int]) -> bool:
         left = self.layout.cluster.find_counters(view).left
-        fits = [spent[counter] + nanos <= left[counter] for counter, nanos in record.consumption]
-        return all(nanos <= left[counter] for counter, nanos in record.consumption) and not all(fits)
+        return all(spent.get(counter, 0) + nanos <= left[counter] for counter, nanos in record.consumption)
 
     def _measure_pack(self, solution: Solution) -> int:
-        opened = {
+        return sum(self.is_idle(node) for node in self._list_opened(solution))
+
+    def _measure_tightness(self, solution: Solution) -> int:
+        """The price of what was free on the nodes that are used: little where room is filled up that is small."""
+        return sum(self.sum_room(node) for node in self._list_opened(solution))
+
+    def _list_opened(self, solution: Solution) -> set[str]:
+        """The nodes of which devices are taken."""
+        return {
             node
             for node, _, result in _iterate_results(solution)
             if is_local(self.find_device(node, result.device_id)[0], node)
         }
-        return sum(self.is_idle(node) for node in opened)
 
     def _measure_spread(self, solution: Solution) -> int:
         """How much more the squares of the numbers of devices in use on the nodes come to."""
@@ -191,11 +206,9 @@ class Objective:
     def _measure_claim(self, node: str, claim: ResourceClaim) -> int:
         results = claim.allocation.results if claim.allocation is not None else ()
         records = [self.find_device(node, result.device_id)[0] for result in results]
-        total = 0
-        for attribute in CLOSE_ATTRIBUTES:
-            values = {repr(found) for record in records if (found := record.find_attribute(attribute)) is not None}
-            total += max(0, len(values) - 1)
-        return total
+        places = [find_places(record) for record in records]
+        values = (set().union(*(place[number] for place in places)) for number in range(len(CLOSE_ATTRIBUTES)))
+        return sum(max(0, len(found) - 1) for found in values)
 
     def _measure_gang(self, solution: Solution, name: str) -> int:
         gang, places = self.layout.gangs[name]
@@ -210,11 +223,13 @@ def is_local(record: DeviceRecord, node: str) -> bool:
     return node in (record.slice.node_name, record.device.node_name)
 
 
-def list_partitions(view: PoolView) -> Iterator[DeviceRecord]:
-    """Give the devices of a pool, also for other nodes, that draw from counters and that nobody holds."""
-    for record in (*view.devices, *view.elsewhere):
-        if record.consumption and record.use is FREE:
-            yield record
+def find_places(record: DeviceRecord) -> tuple[frozenset[str], ...]:
+    """Return the values that a device has of each attribute that says where it is."""
+    attributes = record.device.attributes.items()
+    return tuple(
+        frozenset(repr(value.value) for key, value in attributes if key.rpartition("/")[2] == name)
+        for name in CLOSE_ATTRIBUTES
+    )
 
 
 def _name_placed(priority: int, priorities: tuple[int, ...]) -> str:
