@@ -65,8 +65,8 @@ def test_it_leaves_no_folder_and_no_socket(shown: tuple[Ran, Path]) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_it_has_seven_steps(result: Value) -> None:
-    assert len(result["steps"]) == 7
+def test_it_has_eight_steps(result: Value) -> None:
+    assert len(result["steps"]) == 8
 
 
 def test_more_than_10_gib_waits_for_the_only_card_that_has_it(result: Value) -> None:
@@ -118,6 +118,17 @@ def test_a_counted_gpu_is_one_of_its_class(result: Value) -> None:
     assert ran_on(result, "vector-add") == ("spare", ["spare/gpu-3"])
 
 
+def test_a_gang_gets_the_halves_where_the_whole_would_starve_it(result: Value) -> None:
+    assert facts(result, 7) == [("starves", "pair"), ("runs", "pair-0"), ("runs", "pair-1")]
+    assert sorted(ran_on(result, f"pair-{number}") for number in range(2)) == [
+        ("big", ["big/half-1"]),
+        ("big", ["big/half-2"]),
+    ]
+    why = result["steps"][7]["facts"][0]["reason"]
+    assert why.startswith("pod group default/pair: 1 of at least 2 pods fit together; then pod pair-1: ")
+    assert "whole in use by default/pair-0-card-0" in why
+
+
 def test_containers_see_the_devices_of_their_claims_alone(result: Value) -> None:
     assert env_of(result, "stream-07") == {
         "CLAIMSMITH_VISIBLE_DEVICES": "eth0",
@@ -149,11 +160,11 @@ def test_the_table_fits_into_80_columns_and_counts_at_its_end(tmp_path: Path) ->
 
     assert max(map(len, lines)) <= 80
     assert any(line.split()[:2] == ["stream-00…19", "net"] for line in lines)
-    assert lines[-1].startswith("7 steps, 33 pods ran, 1 still waits, ")
+    assert lines[-1].startswith("8 steps, 35 pods ran, 1 still waits, ")
 
 
 def test_log_lines_are_shown_when_asked_for(tmp_path: Path) -> None:
     ran = run_claimsmith("demo", "-v", "-o", "json", temporary=tmp_path)
 
     assert re.search(r"WARNING claimsmith\.publish: Device has failed: xid-79: .* device=\S+/spare/h100-1", ran.err)
-    assert len(json.loads(ran.out)["steps"]) == 7
+    assert len(json.loads(ran.out)["steps"]) == 8

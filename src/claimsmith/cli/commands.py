@@ -63,7 +63,7 @@ def _agent(context: typer.Context) -> None:
     run_agent_command(context.args)
 
 
-app.command(short_help="A tour of seven steps on an embedded cluster.")(demo)
+app.command(short_help="A tour of eight steps on an embedded cluster.")(demo)
 app.command(short_help="An embedded cluster that stays; kubectl works on it.")(up)
 app.command(short_help="Decide who gets which devices; nothing is changed.")(allocate)
 app.command(short_help="Say why a pod or claim gets no devices.")(explain)

@@ -22,7 +22,7 @@ _INTERRUPTED = 128
 
 
 def demo(output: Output = Format.TABLE, verbosity: Verbosity = 0) -> None:
-    """Show seven ways to choose and share devices on an embedded cluster; it ends by itself in less than 30 s.
+    """Show eight ways to choose and share devices on an embedded cluster; it ends by itself in less than 30 s.
 
     Progress goes to stderr, the result to stdout: a table pod → node → devices → what the container saw.
     The manifests of the tour are in the package, in examples/mixed-gpus.

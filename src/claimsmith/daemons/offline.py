@@ -1,4 +1,4 @@
-"""Decisions on manifests and snapshots, without any cluster: the scheduler's own, one pod after the other."""
+"""Decisions on manifests and snapshots, without any cluster: the scheduler's own, one pod or gang after the other."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from claimsmith.api.resource import parse_resource_claim
 from claimsmith.api.snapshotfile import iter_objects
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.clusterplan import ONLY_NODE
-from claimsmith.daemons.scheduler_decide import Decider, Placed
+from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
+from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
+from claimsmith.daemons.scheduler_joint import JointDecider
 from claimsmith.daemons.sorted_manifests import SortedManifests, sort_manifests
-from claimsmith.embedded.controllers.claim_plans import build_template_claim
+from claimsmith.embedded.controllers.claim_plans import build_group_claim, build_template_claim
 from claimsmith.errors import InputError
 from claimsmith.model.claim import (
     AllocationResult,
-    ConsumerReference,
     DeviceClass,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -36,7 +37,7 @@ from claimsmith.model.inventory import DeviceHealth
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
-from claimsmith.model.podgroup import PodGroup
+from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.policy import SYSTEM_PRIORITIES, DisruptionBudget, PriorityClass, ResourceQuota
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.quantity import parse_quantity
@@ -46,6 +47,9 @@ from claimsmith.model.workload import Pod
 from claimsmith.publish.content import DeviceNotes
 from claimsmith.publish.health import HealthTaints
 from claimsmith.publish.plan import preview_slices
+from claimsmith.schedule.claims import is_reserved_for
+from claimsmith.schedule.gangs import Gang, find_group_ref
+from claimsmith.schedule.groupclaims import find_claim_consumer, is_group_claim
 from claimsmith.sdk.driver import Driver, DriverContext
 from claimsmith.sdk.registry import create_drivers
 from claimsmith.sdk.settings import find_named_nodes
@@ -106,6 +110,8 @@ class OfflineCluster:
         self._cache = ClusterCache()
         self._cluster = PreparedCluster(deviations=LIKE_UPSTREAM if like_upstream else OURS)
         self._decider = Decider(self._cache, self._cluster)
+        joint = None if like_upstream else JointDecider(self._cache, self._cluster, self._decider)
+        self._gangs = GangDecider(self._cache, self._decider, joint=joint)
         self._pods: list[Pod] = []
         self._load(found, node, () if base is None else tuple(iter_objects(base)))
 
@@ -116,6 +122,8 @@ class OfflineCluster:
 
     def decide(self, target: str = "") -> Iterator[OfflineDecision]:
         """Decide for all waiting pods by priority, then for claims that no pod uses; each decision counts for the next.
+
+        The pods of a gang are decided together, when the first of them has its turn.
 
         Args:
             target: Yield only this one, such as `pod/train-0` or `claim/default/gpu`, also when it was decided before;
@@ -132,8 +140,14 @@ class OfflineCluster:
         yield found or self._find_other(target, names)
 
     def _decide_all(self) -> Iterator[OfflineDecision]:
+        decided: set[PodGroupRef] = set()
         for pod in self._pods:
-            yield self._decide_pod(pod)
+            gang = self._find_gang(pod)
+            if gang is None:
+                yield self._decide_pod(pod)
+            elif gang.ref not in decided:
+                decided.add(gang.ref)
+                yield from self._decide_gang(gang)
         for claim in self._lone_claims():
             yield self._decide_claim(claim)
 
@@ -211,7 +225,8 @@ class OfflineCluster:
             case PriorityClass():
                 self._cache.see_priority_class(None, value)
             case PodGroup():
-                self._cache.see_group(None, value)
+                uid = value.uid or f"podgroup/{value.ref}"
+                self._cache.see_group(None, replace(value, metadata=replace(value.metadata, uid=uid)))
             case Pod():
                 self._see_pod(value)
 
@@ -246,19 +261,57 @@ class OfflineCluster:
         if missing:
             return OfflineDecision(target=target, outcome="pending", message=missing)
         outcome = self._decider.decide(pod)
-        if not isinstance(outcome, Placed):
-            kind: Literal["pending", "refused"] = "refused" if outcome.reason == "SchedulerError" else "pending"
-            return OfflineDecision(target=target, outcome=kind, message=outcome.message, reasons=outcome.reasons)
-        user = ConsumerReference(resource="pods", name=pod.ref.name, uid=pod.uid)
-        claims = tuple(
-            replace(_name(claim, pod), allocation=result, reserved_for=(*claim.reserved_for, user))
-            for claim, result in outcome.allocated
-        )
-        for claim in claims:
-            self._cache.see_claim(None, claim)
-        self._cache.see_pod(pod, replace(pod, node_name=outcome.node))
+        return self._take(pod, outcome) if isinstance(outcome, Placed) else _refused(pod, outcome)
+
+    def _find_gang(self, pod: Pod) -> Gang | None:
+        """Return the gang that a pod belongs to, as it stands; None when the pod is decided by itself."""
+        ref = find_group_ref(pod)
+        if ref is None:
+            return None
+        members = [item for item in self._cache.pods.values() if find_group_ref(item) == ref and not item.finished]
+        waiting = tuple(item for item in self._pods if find_group_ref(item) == ref)
+        placed = tuple(item for item in members if item.node_name)
+        gang = Gang(ref=ref, group=self._cache.groups.get(ref), waiting=waiting, placed=placed)
+        return gang if gang.is_joint else None
+
+    def _decide_gang(self, gang: Gang) -> Iterator[OfflineDecision]:
+        """Decide for the pods of a gang together; those beyond what it needs may get nothing."""
+        gang = replace(gang, waiting=tuple(self._make_claims(pod) for pod in gang.waiting))
+        missing = next(filter(None, map(self._find_missing_template, gang.waiting)), "")
+        outcome = self._gangs.decide(gang)
+        if isinstance(outcome, Unplaced):
+            for pod in gang.waiting:
+                yield _refused(pod, replace(outcome, message=missing or outcome.message))
+            return
+        yield from self._take_gang(gang, outcome)
+
+    def _take_gang(self, gang: Gang, outcome: GangPlaced) -> Iterator[OfflineDecision]:
+        got = {pod.uid: placed for pod, placed in outcome.placed}
+        decided = {pod.uid: self._take(pod, got[pod.uid]) for pod in gang.waiting if pod.uid in got}
+        left = tuple(pod for pod in gang.waiting if pod.uid not in got)
+        for pod in gang.waiting:
+            if pod.uid in decided:
+                yield decided[pod.uid]
+        if left:
+            placed = tuple(replace(pod, node_name=got[pod.uid].node) for pod in gang.waiting if pod.uid in got)
+            yield from self._decide_gang(replace(gang, waiting=left, placed=(*gang.placed, *placed)))
+
+    def _take(self, pod: Pod, placed: Placed) -> OfflineDecision:
+        """Count a decision from now on."""
+        claims = []
+        for claim, result in placed.allocated:
+            consumer = find_claim_consumer(pod, claim.ref, placed.group)
+            named = replace(_name(claim, pod), allocation=result, reserved_for=(*claim.reserved_for, consumer))
+            claims.append(named)
+            self._cache.see_claim(None, named)
+        for claim in placed.reserved:
+            consumer = find_claim_consumer(pod, claim.ref, placed.group)
+            known = self._cache.claims.find(claim.ref) or claim
+            if not is_reserved_for(known, consumer.uid):
+                self._cache.see_claim(known, replace(known, reserved_for=(*known.reserved_for, consumer)))
+        self._cache.see_pod(pod, replace(pod, node_name=placed.node))
         own = {claim.ref: claim for claim in (*self._claims_of(pod), *claims)}
-        return _decided(target, outcome.node, own.values())
+        return _decided(f"pod/{pod.ref}", placed.node, own.values())
 
     def _decide_claim(self, claim: ResourceClaim) -> OfflineDecision:
         target, nodes = f"claim/{claim.ref}", tuple(self._cache.nodes.values())
@@ -280,14 +333,20 @@ class OfflineCluster:
         """Make the claims that the pod wants from templates, as the claim controller does."""
         names = dict(pod.claim_names)
         templates = self._cache.snapshot().templates
+        ref = find_group_ref(pod)
+        group = self._cache.groups.get(ref) if ref is not None else None
         for entry in pod.claims:
             template = templates.get(ClaimRef(pod.ref.namespace, entry.template_name or ""))
             if template is None or entry.name in names:
                 continue
-            obj = build_template_claim(pod, entry, template)
+            if group is not None and is_group_claim(entry, group):
+                obj = build_group_claim(group, entry, template)
+            else:
+                obj = build_template_claim(pod, entry, template)
             name = f"{obj['metadata'].pop('generateName')}0"
             obj["metadata"]["name"] = names[entry.name] = name
-            self._cache.see_claim(None, parse_resource_claim(obj))
+            if self._cache.claims.find(ClaimRef(pod.ref.namespace, name)) is None:
+                self._cache.see_claim(None, parse_resource_claim(obj))
         return replace(pod, claim_names=names)
 
     def _find_missing_template(self, pod: Pod) -> str:
@@ -335,6 +394,11 @@ def _prioritize(pod: Pod, priority: PriorityClass) -> Pod:
 
 def _decided(target: str, node: str, claims: Iterable[ResourceClaim]) -> OfflineDecision:
     return OfflineDecision(target=target, outcome="allocated", node=node, allocations=tuple(_allocations(claims)))
+
+
+def _refused(pod: Pod, unplaced: Unplaced) -> OfflineDecision:
+    outcome: Literal["pending", "refused"] = "refused" if unplaced.reason == "SchedulerError" else "pending"
+    return OfflineDecision(target=f"pod/{pod.ref}", outcome=outcome, message=unplaced.message, reasons=unplaced.reasons)
 
 
 def _name(claim: ResourceClaim, pod: Pod) -> ResourceClaim:

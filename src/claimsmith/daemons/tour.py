@@ -12,6 +12,7 @@ from claimsmith.api.manifests import Manifest, parse_manifests
 from claimsmith.daemons.agent import AgentOptions
 from claimsmith.daemons.agent_driver import LoopOptions
 from claimsmith.daemons.clusterplan import ClusterPlan, PlannedObject, plan_cluster
+from claimsmith.daemons.offline import OfflineCluster
 from claimsmith.daemons.onlooker import Onlooker, SeenPod
 from claimsmith.daemons.playground import Playground, PlaygroundOptions
 from claimsmith.errors import DemoError
@@ -27,6 +28,7 @@ TOUR_OPTIONS: Final = PlaygroundOptions(agent=AgentOptions(loop=LoopOptions(heal
 _START: Final = ("00-devices.yaml", "10-classes.yaml")
 _STREAMS: Final = tuple(f"stream-{number:02d}" for number in range(21))
 _FULL: Final = 20
+_GANG: Final = "85-gang.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +36,16 @@ class Fact:
     """One thing that was seen.
 
     Args:
-        what: A pod `runs` or `waits`, a device `fails`, or so many pods run (`count`).
+        what: A pod `runs` or `waits`, a device `fails`, so many pods run (`count`), or a gang `starves` if its pods
+            are taken one after the other.
         text: The same as a sentence.
         pod: Name of the pod.
         node: Node on which it runs.
         devices: Devices with which it runs, or the device that fails.
-        reason: Why it waits.
+        reason: Why it waits, or would wait.
     """
 
-    what: Literal["runs", "waits", "fails", "count"]
+    what: Literal["runs", "waits", "fails", "count", "starves"]
     text: str
     pod: str = ""
     node: str = ""
@@ -78,7 +81,7 @@ def plan_tour() -> ClusterPlan:
 
 
 class Tour:
-    """Seven steps on a cluster made by `plan_tour`.
+    """Eight steps on a cluster made by `plan_tour`.
 
     Args:
         playground: The cluster.
@@ -97,6 +100,7 @@ class Tour:
             ("one claim shared by two pods", self._shared_claim),
             ("a GPU fails, and comes back", self._failing_card),
             ("a pod that just counts: nvidia.com/gpu: 1", self._counted),
+            ("two pods that start together or not at all, a card that is one whole or two halves", self._gang),
         )
 
     @property
@@ -172,6 +176,11 @@ class Tour:
         await self._add("80-counted.yaml")
         return (await self._see("vector-add"),)
 
+    async def _gang(self) -> tuple[Fact, ...]:
+        starving = await asyncio.to_thread(_decide_like_upstream)
+        await self._add(_GANG)
+        return (starving, await self._see("pair-0"), await self._see("pair-1"))
+
     # --- doing and seeing ---------------------------------------------------------------------------------------------
 
     async def _add(self, name: str) -> None:
@@ -199,6 +208,20 @@ class Tour:
 def _read(name: str) -> tuple[Manifest, ...]:
     path = TOUR_FOLDER / name
     return parse_manifests(path.read_text(encoding="utf-8"), source=str(path))
+
+
+def _decide_like_upstream() -> Fact:
+    """Decide for the gang on the same devices as upstream does, one pod after the other, and say what comes of it.
+
+    Raises:
+        DemoError: Nobody waits.
+    """
+    manifests = [item for name in (*_START, _GANG) for item in _read(name)]
+    waiting = [item for item in OfflineCluster(manifests, like_upstream=True).decide() if item.outcome == "pending"]
+    if not waiting:
+        raise DemoError("the gang decided like upstream", found="a place for all its pods", timeout_s=0.0)
+    text = "one after the other, as upstream takes them: pair-0 gets the whole card, pair-1 nothing, neither starts"
+    return Fact(what="starves", pod="pair", reason=waiting[0].message, text=text)
 
 
 def _name_of(item: PlannedObject) -> str:

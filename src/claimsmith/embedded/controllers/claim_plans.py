@@ -11,12 +11,15 @@ from typing import Any, Final
 
 from claimsmith.api.resource import encode_resource_claim_spec
 from claimsmith.model.claim import FINALIZER, ConsumerReference, ResourceClaim, ResourceClaimTemplate
+from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import ClaimRef, PodRef
+from claimsmith.model.podgroup import PodGroup
 from claimsmith.model.workload import Pod, PodClaim
 
 __all__ = [
     "POD_CLAIM_ANNOTATION",
     "ClaimUpkeep",
+    "build_group_claim",
     "build_template_claim",
     "find_made_claim",
     "find_owning_pod",
@@ -109,19 +112,32 @@ def is_pod_done(pod: Pod) -> bool:
 
 def build_template_claim(pod: Pod, entry: PodClaim, template: ResourceClaimTemplate) -> dict[str, Any]:
     """Return the claim to create for a pod from a template."""
-    annotations = {**template.annotations, POD_CLAIM_ANNOTATION: entry.name}
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod.metadata.name,
-        "uid": pod.uid,
+    return _build_claim(pod.metadata, entry, template, api_version="v1", kind="Pod")
+
+
+def build_group_claim(group: PodGroup, entry: PodClaim, template: ResourceClaimTemplate) -> dict[str, Any]:
+    """Return the claim to create from a template for all pods of a group.
+
+    Source: handlePodGroupClaim in controller.go.
+    """
+    return _build_claim(group.metadata, entry, template, api_version="scheduling.k8s.io/v1beta1", kind="PodGroup")
+
+
+def _build_claim(
+    owner: Metadata, entry: PodClaim, template: ResourceClaimTemplate, *, api_version: str, kind: str
+) -> dict[str, Any]:
+    reference = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": owner.name,
+        "uid": owner.uid,
         "controller": True,
     }
     metadata: dict[str, Any] = {
-        "generateName": get_generate_name(pod.metadata.name, entry.name),
-        "namespace": pod.metadata.namespace,
-        "annotations": annotations,
-        "ownerReferences": [owner],
+        "generateName": get_generate_name(owner.name, entry.name),
+        "namespace": owner.namespace,
+        "annotations": {**template.annotations, POD_CLAIM_ANNOTATION: entry.name},
+        "ownerReferences": [reference],
     }
     if template.labels:
         metadata["labels"] = dict(template.labels)
