@@ -15,9 +15,10 @@ from typing import Final
 from claimsmith.allocate.demand import DemandCounter, DemandProfile
 from claimsmith.allocate.eligibility import RequestShape
 from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.nodestates import NodeState, NodeStates, Place
 from claimsmith.allocate.objective import Policy
+from claimsmith.allocate.partitions import PartitionSizes, PartitionTotals
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.potential import Potential
@@ -99,6 +100,7 @@ class Placer:
         self._cluster = cluster
         self.policy = policy
         self._states = NodeStates(cluster)
+        self._partitions = PartitionTotals(PartitionSizes())
         self._counter = DemandCounter()
         self._learns = profile is None
         self._profile = profile or DemandProfile()
@@ -169,6 +171,11 @@ class Placer:
         state = self._states.find(self._cluster.view_node(node))
         return self._get_rater().potential.value(state)
 
+    def fragments(self, node: Node) -> int:
+        """Return what of the node a typical pod can't use on average, in thousandths of a device."""
+        state = self._states.find(self._cluster.view_node(node))
+        return self._get_rater().potential.fragments(state)
+
     def _learn(self, shapes: Iterable[RequestShape]) -> None:
         """Tell apart what the shapes read; when that is more than before, everything is looked at anew."""
         if self._states.learn(shapes):
@@ -179,7 +186,7 @@ class Placer:
         if plan.refusal is not None or plan.takes_all:
             yield from ((node, None) for node in nodes)
             return
-        ratings = self._rate_all(plan, self._follow(nodes))
+        ratings = self._settle(self._rate_all(plan, self._follow(nodes)))
         hopeful = [(rating.cost, place) for place, rating in enumerate(ratings) if rating is not None]
         if not hopeful:
             return
@@ -187,6 +194,16 @@ class Placer:
         yield nodes[best], ratings[best]
         for _, place in sorted(hopeful)[1:]:
             yield nodes[place], ratings[place]
+
+    def _settle(self, ratings: list[Rating | None]) -> list[Rating | None]:
+        """The ratings with what losing partitions costs now; equal ones are looked at once."""
+        if not self._partitions.numbers:
+            return ratings
+        rater, settled = self._get_rater(), dict[int, Rating]()
+        for rating in ratings:
+            if rating is not None and id(rating) not in settled:
+                settled[id(rating)] = rater.settle(rating)
+        return [None if rating is None else settled[id(rating)] for rating in ratings]
 
     def _rate_all(self, plan: PodPlan, ranking: _Ranking) -> list[Rating | None]:
         """The rating of each node; only those that have changed since such a pod came are rated again."""
@@ -216,19 +233,26 @@ class Placer:
         if changes is None:
             return self._read_all(nodes)
         for place in {place for change in changes for pool in change.pools for place in ranking.rows.get(pool, ())}:
-            ranking.states[place] = self._states.find(self._cluster.view_node(nodes[place]))
+            view = self._cluster.view_node(nodes[place])
+            ranking.states[place] = self._states.find(view)
             ranking.journal.append(place)
+            self._count_partitions(view, ranking.states[place])
         ranking.number = self._cluster.changes.number
         return ranking
 
     def _read_all(self, nodes: tuple[Node, ...]) -> _Ranking:
         ranking = self._ranking = _Ranking(nodes, self._cluster.layout_version, self._cluster.changes.number)
+        self._partitions.clear()
         for place, node in enumerate(nodes):
             view = self._cluster.view_node(node)
             ranking.states.append(self._states.find(view))
+            self._count_partitions(view, ranking.states[place])
             for pool in view.pools:
                 ranking.rows.setdefault(pool.id, []).append(place)
         return ranking
+
+    def _count_partitions(self, view: NodeView, state: NodeState) -> None:
+        self._partitions.follow((pool.id, found) for pool, found in zip(view.pools, state.pools, strict=True))
 
     def _get_rater(self) -> Rater:
         """The rater for the demand as it is known now."""
@@ -238,7 +262,7 @@ class Placer:
             if self._ranking is not None:
                 self._ranking.tables.clear()
                 self._ranking.journal.clear()
-            self._rater = Rater(self.policy, self._states, Potential(self._states, self._profile))
+            self._rater = Rater(self.policy, self._states, Potential(self._states, self._profile), self._partitions)
         return self._rater
 
     def _prefer(self, node: Node, rating: Rating) -> Callable[[RequestPlan, Screened], Screened]:
