@@ -74,13 +74,18 @@ Item = tuple[DeviceKind, Use]
 
 
 class PoolState:
-    """Devices of a pool with their use, sorted, and what is left of its counters. Compared by identity."""
+    """Devices of a pool with their use, sorted, and what is left of its counters. Compared by identity.
 
-    __slots__ = ("items", "left")
+    Attributes:
+        partitions: How many of each size can still be had, once `claimsmith.allocate.partitions` has counted them.
+    """
+
+    __slots__ = ("items", "left", "partitions")
 
     def __init__(self, items: tuple[Item, ...], left: tuple[tuple[CounterId, int], ...]) -> None:
         self.items = items
         self.left = left
+        self.partitions: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import Final
 
 from claimsmith.allocate.eligibility import RequestShape
 from claimsmith.allocate.nodestates import CLOSE_ATTRIBUTES, DeviceKind, NodeState, NodeStates, Place
 from claimsmith.allocate.objective import DeviceScale, Policy, Term
+from claimsmith.allocate.partitions import Losses, PartitionSizes, PartitionTotals, measure_loss
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.potential import WHOLE, Potential
 
@@ -31,10 +32,14 @@ class Rating:
         cost: Compared lexicographically. The first number is 1 when the policy's choice did not work out, although
             each request finds enough devices; search may still find others.
         picks: The devices for each request, by the places of claim, request and alternative.
+        losses: Partitions that can no longer be had then; what that costs depends on the cluster, see `settle`.
+        others: Further choices of devices on the node, which may be better when partitions are dear.
     """
 
     cost: tuple[int, ...]
     picks: Mapping[_RequestKey, tuple[Place, ...]]
+    losses: Losses = ()
+    others: tuple[Rating, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -49,11 +54,19 @@ class _Choice:
 
 
 class Rater:
-    """Rates nodes by a policy under one demand."""
+    """Rates nodes by a policy under one demand.
 
-    def __init__(self, policy: Policy, states: NodeStates, potential: Potential) -> None:
+    Args:
+        partitions: How many partitions of each size can be had, which says what it costs to lose some.
+    """
+
+    def __init__(
+        self, policy: Policy, states: NodeStates, potential: Potential, partitions: PartitionTotals | None = None
+    ) -> None:
         self._policy = policy
         self._levels = policy.levels()
+        self._partitions = partitions or PartitionTotals(PartitionSizes())
+        self._loss = _find_loss_place(self._levels)
         self._states = states
         self.potential = potential
         self._scale = DeviceScale.of(kind.record for kind in states.kinds)
@@ -68,6 +81,25 @@ class Rater:
             "closeness": self._measure_distance,
             "gradient": self._measure_gradient,
         }
+
+    def settle(self, rating: Rating) -> Rating:
+        """Return the best of a rating's choices of devices, with what losing partitions costs now."""
+        if not rating.losses and not rating.others:
+            return rating
+        return min(map(self._charge, (rating, *rating.others)), key=lambda choice: choice.cost)
+
+    def _charge(self, rating: Rating) -> Rating:
+        cost = self._add_loss(rating.cost, rating.losses, start=1)
+        return rating if cost is rating.cost else Rating(cost, rating.picks)
+
+    def _add_loss(self, cost: tuple[int, ...], losses: Losses, *, start: int) -> tuple[int, ...]:
+        """Put the price of losses into a cost, of which `start` numbers come before the policy's terms."""
+        if self._loss is None or not losses:
+            return cost
+        place, weight = self._loss
+        loss = weight * measure_loss(losses, self._partitions.numbers)
+        place += start
+        return (*cost[:place], cost[place] + loss, *cost[place + 1 :])
 
     def number_plan(self, plan: PodPlan) -> int:
         """Return the number of pods that are rated alike: equal ones get equal numbers."""
@@ -97,10 +129,31 @@ class Rater:
         if requests is None:
             return None
         choice = _Choice(state, state, rank, {}, [])
+        if self._loss is not None and len(requests) == 1 and requests[0][1].count == 1:
+            return self._rate_options(choice, requests[0][1])
         for _, item in requests:
             if not self._choose_devices(choice, item):
                 return Rating((1, *[0] * len(self._levels)), {})
-        return Rating((0, *self._find_cost(choice)), choice.picks)
+        losses = () if self._loss is None else self._find_losses(choice)
+        return Rating((0, *self._find_cost(choice)), choice.picks, losses)
+
+    def _rate_options(self, choice: _Choice, item: RequestPlan) -> Rating:
+        """Rate each device that a pod for one device may get; without partitions only the best one is kept."""
+        key = (item.claim, item.request, item.alternative)
+        found: dict[object, Rating] = {}
+        spots = {Place(p, kind, use): None for p, pool in enumerate(choice.before.pools) for kind, use in pool.items}
+        for spot in spots:
+            if self._fits(choice.before, spot, item.shape):
+                tried = self._try(choice, spot, item.shape)
+                cost, losses = (0, *self._find_cost(tried)), self._find_losses(tried)
+                found.setdefault((cost, losses), Rating(cost, {key: (spot,)}, losses))
+        ratings = sorted(found.values(), key=lambda rating: rating.cost)
+        if not any(rating.losses for rating in ratings):
+            return ratings[0]
+        return replace(ratings[0], others=tuple(ratings[1:]))
+
+    def _find_losses(self, choice: _Choice) -> Losses:
+        return self._partitions.sizes.find_losses(choice.before, choice.after)
 
     def _choose_alternatives(self, plan: PodPlan, state: NodeState) -> tuple[list[tuple[int, RequestPlan]] | None, int]:
         """For each request the first alternative with enough devices, those with the least choice first."""
@@ -162,15 +215,17 @@ class Rater:
     def _find_best(self, choice: _Choice, options: Iterable[Place], shape: RequestShape) -> Place:
         costs: list[tuple[tuple[int, ...], Place]] = []
         for spot in options:
-            tried = _Choice(
-                choice.before,
-                self._take(choice.after, spot, shape),
-                choice.rank,
-                {},
-                [*choice.taken, (spot.kind, shape)],
-            )
-            costs.append((self._find_cost(tried), spot))
+            tried = self._try(choice, spot, shape)
+            cost = self._find_cost(tried)
+            if self._loss is not None:
+                cost = self._add_loss(cost, self._find_losses(tried), start=0)
+            costs.append((cost, spot))
         return min(costs, key=lambda entry: entry[0])[1]
+
+    def _try(self, choice: _Choice, spot: Place, shape: RequestShape) -> _Choice:
+        """Return the choice with one device more."""
+        after = self._take(choice.after, spot, shape)
+        return _Choice(choice.before, after, choice.rank, {}, [*choice.taken, (spot.kind, shape)])
 
     def _find_cost(self, choice: _Choice) -> tuple[int, ...]:
         cost: list[int] = []
@@ -178,7 +233,9 @@ class Rater:
             if len(level) == 1:
                 cost.extend(self._measure(level[0][0], choice))
             else:
-                cost.append(sum(weight * self._measure(term, choice)[0] for term, weight in level))
+                cost.append(
+                    sum(weight * self._measure(term, choice)[term == "fragmentation"] for term, weight in level)
+                )
         return tuple(cost)
 
     def _measure(self, term: Term, choice: _Choice) -> tuple[int, ...]:
@@ -187,12 +244,12 @@ class Rater:
         return (self._measures[term](choice),)
 
     def _measure_fragmentation(self, choice: _Choice) -> tuple[int, ...]:
-        """Regret, then how scarce the devices are, then what the demand can't use of what is left."""
+        """Place of what losing partitions costs, regret, how scarce the devices are, what the demand can't use."""
         before, after, potential = choice.before, choice.after, self.potential
         regret = potential.value(before) - potential.value(after)
         scarcity = sum(potential.price(kind) for kind, _ in choice.taken)
         fragments = potential.fragments(after) - potential.fragments(before)
-        return (regret + REGRET_STEP // 2) // REGRET_STEP, scarcity, fragments // FRAGMENTS_STEP
+        return 0, (regret + REGRET_STEP // 2) // REGRET_STEP, scarcity, fragments // FRAGMENTS_STEP
 
     def _measure_waste(self, choice: _Choice) -> int:
         """The price of the devices, of shared ones in proportion to what is taken; companions cost nothing."""
@@ -236,3 +293,12 @@ class Rater:
         """The score of FGD, whole percents of a sigmoid, the lower the better."""
         delta = self.potential.fragments(choice.before) - self.potential.fragments(choice.after)
         return -int(100 / (1 + exp(-delta / WHOLE)))
+
+
+def _find_loss_place(levels: tuple[tuple[tuple[Term, int], ...], ...]) -> tuple[int, int] | None:
+    """Where in a cost the loss of partitions counts, and how much; None when the policy does not look at it."""
+    for place, level in enumerate(levels):
+        for term, weight in level:
+            if term == "fragmentation":
+                return place, weight
+    return None
