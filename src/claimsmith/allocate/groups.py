@@ -27,7 +27,7 @@ from claimsmith.allocate.counters import PoolCounters
 from claimsmith.allocate.kinds import DeviceBases, DeviceKind, DeviceKinds
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView, node_reaches
-from claimsmith.allocate.records import find_attribute
+from claimsmith.allocate.records import SliceRecord, find_attribute
 from claimsmith.allocate.screening import NODE_OPERATIONS_FEATURE
 from claimsmith.allocate.usage import DeviceUse, PoolKey, UsageLedger
 from claimsmith.model.decision import Allocation, Decision, Pending
@@ -40,6 +40,8 @@ KNOWN_STATES_MAX: Final = 65_536
 """States of pools and nodes that are remembered by number; beyond that all groups are made anew."""
 
 _Row = tuple[object, ...]
+_Pool = PoolView | SliceRecord
+"""A pool; a plain one is its only slice."""
 
 
 class _View(Protocol):
@@ -56,12 +58,14 @@ class GroupSource:
     """What groups are made from.
 
     Args:
+        find_plain: The slices of a node, in order, if each of them is a pool without counters, and none is shared.
         aborts_on_invalid: An invalid pool makes the node an error instead of being passed over.
         aborts_on_selector: A node selector that can't be read aborts the allocation.
         lists: The gate ListTypeAttributes.
     """
 
     view_node: Callable[[Node], _View]
+    find_plain: Callable[[Node], Sequence[SliceRecord] | None]
     find_counters: Callable[[PoolView], PoolCounters]
     ledger: UsageLedger
     bases: DeviceBases
@@ -161,13 +165,16 @@ class NodeGroups:
     """
 
     __slots__ = (
+        "_alike",
         "_attributes",
         "_faces",
         "_groups",
+        "_is_partial",
         "_keeps",
         "_kinds",
         "_live",
         "_of",
+        "_reads",
         "_seen",
         "_shared",
         "_source",
@@ -183,7 +190,10 @@ class NodeGroups:
         self._keeps = self._takes_all or any(request.shape.admin for request in requests)
         self._attributes = tuple(dict.fromkeys(c.attribute for claim in plan.claims for c in claim.constraints))
         self._seen = source.changes.number
-        self._faces: dict[PoolView, _Face | None] = {}
+        self._is_partial = False
+        self._reads: dict[str, tuple[str, ...] | None] = {}
+        self._alike: dict[object, tuple[_Face | None, list[object]]] = {}
+        self._faces: dict[_Pool, _Face | None] = {}
         self._states: dict[object, int] = {}
         self._shared: dict[PoolView, int] = {}
         self._groups: dict[tuple[object, ...], NodeGroup] = {}
@@ -254,23 +264,42 @@ class NodeGroups:
 
     def _find_key(self, node: Node) -> tuple[object, ...] | None:
         """What the search sees on the node; None when it has to be asked."""
-        view, source, takes_all = self._source.view_node(node), self._source, self._takes_all
-        is_alone = self._kinds is None or (bool(view.bad_selectors) and source.aborts_on_selector)
-        warns = bool(view.bad_selectors)
-        seen: list[tuple[PoolView, _Face]] = []
+        if self._kinds is None:
+            return None
+        plain = self._source.find_plain(node)
+        if plain is None:
+            return self._find_general_key(node)
+        seen: list[tuple[_Pool, _Face]] = []
+        is_alone = False
+        for record in plain:
+            face = self._find_face(record)
+            if face is not None:
+                self._note_user(record.pool, node.metadata.name)
+                seen.append((record, face))
+                is_alone = is_alone or face is _ODD
+        return None if is_alone else self._join(seen, node, warns=False)
+
+    def _find_general_key(self, node: Node) -> tuple[object, ...] | None:
+        view, source = self._source.view_node(node), self._source
+        is_alone = bool(view.bad_selectors) and source.aborts_on_selector
+        seen: list[tuple[_Pool, _Face]] = []
         for pool in view.pools:
             face = self._find_face(pool)
             if face is not None or not pool.usable:
-                self._note_user(pool, node.metadata.name)
+                self._note_user(pool.id, node.metadata.name)
             if not pool.usable:
-                is_alone = is_alone or takes_all or (bool(pool.invalid) and source.aborts_on_invalid)
+                is_alone = is_alone or self._takes_all or (bool(pool.invalid) and source.aborts_on_invalid)
             elif face is _ODD:
                 is_alone = True
             elif face is not None:
-                warns = warns or face.warns
                 seen.append((pool, face))
-        if is_alone:
-            return None
+        return None if is_alone else self._join(seen, node, warns=bool(view.bad_selectors))
+
+    def _join(self, seen: list[tuple[_Pool, _Face]], node: Node, *, warns: bool) -> tuple[object, ...]:
+        """The states of a node's pools as one; the last part tells whether its answers have warnings."""
+        if len(seen) == 1 and not self._is_partial:
+            pool, face = seen[0]
+            return (self._find_number(pool, face, node), warns or face.warns)
         parts: list[object] = []
         if any(face.skips for _, face in seen):
             parts.append(NODE_OPERATIONS_FEATURE in node.declared_features)
@@ -280,81 +309,119 @@ class NodeGroups:
             parts.extend((tuple([state for state, _ in states]), _rename(rows)))
         else:
             parts.extend([self._find_number(pool, face, node) for pool, face in seen])
-        return (*parts, warns)
+        return (*parts, warns or any(face.warns for _, face in seen))
 
-    def _find_face(self, pool: PoolView) -> _Face | None:
+    def _find_face(self, pool: _Pool) -> _Face | None:
         """What the shape sees of a pool; None for nothing."""
         try:
             return self._faces[pool]
         except KeyError:
-            face = self._faces[pool] = self._make_face(pool) if pool.usable and self._kinds is not None else None
+            face = self._faces[pool] = self._recall_face(pool)
             return face
 
-    def _make_face(self, pool: PoolView) -> _Face | None:
-        found: list[tuple[DeviceKind, Device, bool]] = []
+    def _recall_face(self, pool: _Pool) -> _Face | None:
+        """The face of a pool; plain pools that read alike have the same."""
+        if not isinstance(pool, SliceRecord):
+            return self._make_face(pool.slices) if pool.usable else None
+        driver, devices = pool.slice.driver, pool.slice.devices
+        reads = self._find_reads(driver)
+        if reads is None:
+            return self._make_face((pool,))
+        values: list[object] = [device.attributes.get(name) for device in devices for name in reads]
+        names = tuple([device.name for device in devices])
+        key = (driver, self._source.bases.find(pool), names, tuple(map(id, values)))
+        known = self._alike.get(key)
+        if known is None:
+            if len(self._alike) >= KNOWN_STATES_MAX:
+                self._alike.clear()
+            known = self._alike[key] = (self._make_face((pool,)), values)
+        return known[0]
+
+    def _find_reads(self, driver: str) -> tuple[str, ...] | None:
+        """All names of attributes that decide about a driver's devices; None: everything does."""
+        if driver not in self._reads:
+            names = self._kinds.find_names(driver) if self._kinds is not None else None
+            compared = [
+                form
+                for name in self._attributes
+                for form in (name, *([name.partition("/")[2]] if name.startswith(f"{driver}/") else []))
+            ]
+            self._reads[driver] = None if names is None else tuple(dict.fromkeys((*names, *compared)))
+        return self._reads[driver]
+
+    def _make_face(self, slices: Sequence[SliceRecord]) -> _Face | None:
+        found: list[tuple[DeviceKind, Device, SliceRecord]] = []
         skips = False
-        for record in pool.slices:
+        if len({device.name for record in slices for device in record.slice.devices}) < sum(
+            len(record.slice.devices) for record in slices
+        ):
+            return _ODD
+        for record in slices:
             kinds = self._kinds.find(record, self._source.bases.find(record)) if self._kinds is not None else None
             if kinds is None:
                 return _ODD
             if kinds.count(None) == len(kinds):
                 continue
-            is_local = record.slice.per_device_node_selection
             skips = skips or bool(record.slice.skip_node_operations)
             for kind, device in zip(kinds, record.slice.devices, strict=True):
                 if kind is not None:
-                    found.append((kind, device, is_local))
+                    found.append((kind, device, record))
         if not found:
             return None
+        self._is_partial = self._is_partial or skips
         face = _Face(
             names=tuple([device.name for _, device, _ in found]),
             kinds=tuple([kind for kind, _, _ in found]),
-            local=tuple([device if is_local else None for _, device, is_local in found]),
-            rows=tuple([self._read_row(pool, device) for _, device, _ in found]) if self._attributes else (),
+            local=tuple([device if record.slice.per_device_node_selection else None for _, device, record in found]),
+            rows=tuple([self._read_row(record, device) for _, device, record in found]) if self._attributes else (),
             numbers=tuple([kind.number for kind, _, _ in found]),
             counts=any(kind.counts for kind, _, _ in found),
             warns=any(kind.warns for kind, _, _ in found),
-            is_local=any(is_local for _, _, is_local in found),
+            is_local=any(record.slice.per_device_node_selection for _, _, record in found),
             skips=skips,
         )
         if not face.is_local and not face.counts:
-            face.free = self._number((face.numbers, _rename(face.rows), None))
+            face.free = self._number((face.numbers, None, _rename(face.rows)))
         return face
 
-    def _read_row(self, pool: PoolView, device: Device) -> _Row:
+    def _read_row(self, record: SliceRecord, device: Device) -> _Row:
         """A device's values of the attributes that constraints compare."""
-        driver, lists = pool.id.driver, self._source.lists
+        driver, lists = record.slice.driver, self._source.lists
         return tuple([read_value(find_attribute(device, driver, name), lists=lists) for name in self._attributes])
 
-    def _find_number(self, pool: PoolView, face: _Face, node: Node) -> int:
+    def _find_number(self, pool: _Pool, face: _Face, node: Node) -> int:
         """The number of a pool's state on a node; pools of several nodes are looked at once."""
-        if face.free is not None and self._source.ledger.find_whole(pool.id) == ():
+        if face.free is not None and self._source.ledger.find_whole(_get_key(pool)) == ():
             return face.free
-        is_shared = not face.is_local and isinstance(self._users.get(pool.id), dict)
-        if is_shared and pool in self._shared:
-            return self._shared[pool]
-        state, rows = self._find_state(pool, face, node)
-        number = self._number((*state, _rename(rows)))
-        if is_shared:
-            self._shared[pool] = number
-        return number
+        if isinstance(pool, SliceRecord) or face.is_local or not isinstance(self._users.get(pool.id), dict):
+            state, rows = self._find_state(pool, face, node)
+            return self._number((*state, _rename(rows)))
+        known = self._shared.get(pool)
+        if known is None:
+            state, rows = self._find_state(pool, face, node)
+            known = self._shared[pool] = self._number((*state, _rename(rows)))
+        return known
 
-    def _find_state(self, pool: PoolView, face: _Face, node: Node) -> tuple[tuple[object, ...], Sequence[_Row]]:
+    def _find_state(self, pool: _Pool, face: _Face, node: Node) -> tuple[tuple[object, ...], Sequence[_Row]]:
         """The devices that may be had and the counters, and the values that constraints compare."""
-        whole = self._source.ledger.find_whole(pool.id)
-        counters = _describe_counters(self._source.find_counters(pool)) if face.counts else None
+        whole = self._source.ledger.find_whole(_get_key(pool))
+        counters = None
+        if face.counts and isinstance(pool, PoolView):
+            counters = _describe_counters(self._source.find_counters(pool))
         if whole == () and not face.is_local:
             return (face.numbers, counters), face.rows
         if whole is not None and not face.is_local and not self._keeps:
-            kept = [place for place, name in enumerate(face.names) if name not in whole]
-            states: list[object] = [face.numbers[place] for place in kept]
-        else:
-            kept, states = self._list_states(pool, face, node)
-        return (tuple(states), counters), [face.rows[place] for place in kept] if face.rows else ()
+            names = face.names
+            states = tuple([number for number, name in zip(face.numbers, names, strict=True) if name not in whole])
+            if not face.rows:
+                return (states, counters), ()
+            return (states, counters), [row for row, name in zip(face.rows, names, strict=True) if name not in whole]
+        kept, found = self._list_states(pool, face, node)
+        return (tuple(found), counters), [face.rows[place] for place in kept] if face.rows else ()
 
-    def _list_states(self, pool: PoolView, face: _Face, node: Node) -> tuple[list[int], list[object]]:
+    def _list_states(self, pool: _Pool, face: _Face, node: Node) -> tuple[list[int], list[object]]:
         """The places of the devices that may be had, and the state of each."""
-        uses = self._source.ledger.find_pool_uses(pool.id)
+        uses = self._source.ledger.find_pool_uses(_get_key(pool))
         kept: list[int] = []
         states: list[object] = []
         for place, (name, kind) in enumerate(zip(face.names, face.kinds, strict=True)):
@@ -382,15 +449,15 @@ class NodeGroups:
     def _number(self, state: object) -> int:
         return self._states.setdefault(state, len(self._states))
 
-    def _note_user(self, pool: PoolView, name: str) -> None:
+    def _note_user(self, pool: PoolKey, name: str) -> None:
         """Remember that what becomes of the pool concerns a node."""
-        users = self._users.get(pool.id)
+        users = self._users.get(pool)
         if users is None:
-            self._users[pool.id] = name
+            self._users[pool] = name
         elif isinstance(users, dict):
             users[name] = None
         elif users != name:
-            self._users[pool.id] = {users: None, name: None}
+            self._users[pool] = {users: None, name: None}
 
     def _catch_up(self) -> None:
         """Drop what has changed since the last look."""
@@ -405,7 +472,7 @@ class NodeGroups:
             if change.is_slices:
                 remade |= change.pools
         if remade:
-            self._faces = {view: face for view, face in self._faces.items() if view.id not in remade}
+            self._faces = {view: face for view, face in self._faces.items() if _get_key(view) not in remade}
 
     def _apply(self, change: Change) -> None:
         for pool in change.pools:
@@ -419,8 +486,21 @@ class NodeGroups:
 
     def _forget(self) -> None:
         """Begin anew."""
-        for known in (self._faces, self._states, self._shared, self._groups, self._live, self._of, self._users):
+        for known in (
+            self._alike,
+            self._faces,
+            self._states,
+            self._shared,
+            self._groups,
+            self._live,
+            self._of,
+            self._users,
+        ):
             known.clear()
+
+
+def _get_key(pool: _Pool) -> PoolKey:
+    return pool.pool if isinstance(pool, SliceRecord) else pool.id
 
 
 def _iterate_requests(plan: PodPlan) -> Iterator[RequestPlan]:

@@ -244,17 +244,14 @@ class PreparedCluster:
         """The pools of which a slice that names the node is all there is, and the slices of the other pools."""
         by_pool, plain, others = self._index.by_pool, list[PoolView](), list[SliceRecord]()
         for record in visible:
-            slice = record.slice
-            if (
-                slice.node_name
-                and slice.slice_count == 1
-                and not (record.has_counters or slice.shared_counters or slice.per_device_node_selection)
-                and len(by_pool[slice.driver, slice.pool]) == 1
-            ):
+            if record.is_plain and len(by_pool[record.pool]) == 1:
                 plain.append(self._find_plain_view(record))
             else:
                 others.append(record)
         return plain, others
+
+    def _find_plain(self, node: Node) -> Sequence[SliceRecord] | None:
+        return self._index.find_plain(node)
 
     def _find_plain_view(self, record: SliceRecord) -> PoolView:
         view = record.view
@@ -327,6 +324,7 @@ class PreparedCluster:
         kinds = DeviceKinds(requests, selectors=self.selectors, screen=self.screen, answers=self._answers)
         source = GroupSource(
             view_node=self.view_node,
+            find_plain=self._find_plain,
             find_counters=self.find_counters,
             ledger=self._ledger,
             bases=self._bases,

@@ -48,39 +48,38 @@ class DeviceBases:
     def find(self, record: SliceRecord) -> tuple[int, ...]:
         """Return the number of each device of a slice; ODD for those that have to be looked at in full."""
         if record.bases is None:
-            devices = record.slice.devices
-            versions = {a.value for device in devices for a in device.attributes.values() if a.kind in _CHECKED}
-            are_proper = self._versions.issuperset(versions)
-            skips = bool(record.slice.skip_node_operations)
-            found = tuple(
-                [
-                    self._find_base(device, skips) if are_proper or self._check_versions(device) else ODD
-                    for device in devices
-                ]
-            )
+            found = self._find_bases(record)
             record.bases = self._tuples.setdefault(found, found)
         return record.bases
 
+    def _find_bases(self, record: SliceRecord) -> tuple[int, ...]:
+        devices = record.slice.devices
+        versions = {a.value for device in devices for a in device.attributes.values() if a.kind in _CHECKED}
+        are_proper = self._versions.issuperset(versions)
+        skips = bool(record.slice.skip_node_operations)
+        if are_proper and not skips and not record.is_special:
+            return tuple([self._find_capacity(device.capacity) for device in devices])
+        return tuple(
+            [
+                self._find_base(device, skips) if are_proper or self._check_versions(device) else ODD
+                for device in devices
+            ]
+        )
+
     def _find_base(self, device: Device, skips: bool) -> int:
-        capacity = device.capacity
+        return self._number((self._find_capacity(device.capacity), skips, *_describe_rest(device)))
+
+    def _find_capacity(self, capacity: Mapping[str, Capacity]) -> int:
         key = (*capacity, *map(id, capacity.values()))
         known = self._capacities.get(key)
-        number = self._add_capacity(key, capacity) if known is None else known[0]
-        if (
-            device.taints
-            or device.consumes_counters
-            or device.binding_conditions
-            or device.allow_multiple_allocations
-            or skips
-        ):
-            return self._number((number, skips, *_describe_rest(device)))
-        return number
+        return self._add_capacity(key, capacity) if known is None else known[0]
 
     def _add_capacity(self, key: _Key, capacity: Mapping[str, Capacity]) -> int:
         """Remember the number of a capacity by the identity of its parts, which are kept alive for that."""
         if len(self._capacities) >= KNOWN_CAPACITIES_MAX:
             self._capacities.clear()
-        number = self._number(tuple((name, *_describe_capacity(entry)) for name, entry in capacity.items()))
+        described = tuple((name, *_describe_capacity(entry)) for name, entry in capacity.items())
+        number = self._number((self._number(described), False, *_PLAIN))
         self._capacities[key] = (number, tuple(capacity.values()))
         return number
 
@@ -235,7 +234,7 @@ class DeviceKinds:
         None instead of a list: some device must be looked at in full.
         """
         driver = record.slice.driver
-        names = self._find_names(driver)
+        names = self.find_names(driver)
         if names is None:
             return self._find_each(record, bases)
         alike = self._alike.setdefault(driver, {})
@@ -259,7 +258,8 @@ class DeviceKinds:
             return None
         return [self._find_kind(record, device, base) for device, base in places]
 
-    def _find_names(self, driver: str) -> tuple[str, ...] | None:
+    def find_names(self, driver: str) -> tuple[str, ...] | None:
+        """Return the names under which a driver's devices may publish what is read; None: everything is read."""
         if driver not in self._names:
             texts = (text for shape in self._shapes for text in (*shape.class_selectors, *shape.selectors))
             self._names[driver] = find_names(self._selectors, texts, driver)
@@ -313,6 +313,10 @@ def _is_ambiguous(device: Device, driver: str, names: tuple[str, ...] | None) ->
         for name in (attributes if names is None else names)
         if name.startswith(f"{driver}/")
     )
+
+
+_PLAIN: Final = (False, False, (), ())
+"""What `_describe_rest` says of a device that is only attributes and capacity."""
 
 
 def _describe_rest(device: Device) -> _Key:

@@ -75,7 +75,8 @@ class SliceRecord:
         bases: What `claimsmith.allocate.kinds` has found out about the devices; None before.
         uses_groups: A device names compatibility groups.
         has_binding: A device has binding conditions, which puts its pool last.
-        has_counters: A device takes counters.
+        is_plain: The slice names its node and is all of its pool, if there is no other one, and knows no counters.
+        is_special: A device is more than attributes and capacity.
         view: For the owner of the record: the pool, if this slice is all of it.
         selector_error: What is wrong with the node selector; None when nothing is.
     """
@@ -85,7 +86,9 @@ class SliceRecord:
         "_find_uses",
         "bases",
         "has_binding",
-        "has_counters",
+        "is_plain",
+        "is_special",
+        "pool",
         "position",
         "selector_error",
         "slice",
@@ -103,18 +106,33 @@ class SliceRecord:
         self.slice = slice
         self.position = position
         self.bases: tuple[int, ...] | None = None
+        self.pool: PoolKey = (slice.driver, slice.pool)
         self.view: object = None
-        self.has_binding = self.has_counters = self.uses_groups = False
+        self.has_binding = self.is_special = self.uses_groups = False
         for device in slice.devices:
-            if device.binding_conditions:
-                self.has_binding = True
-            for consumption in device.consumes_counters:
-                self.has_counters = True
-                if consumption.compatibility_groups:
-                    self.uses_groups = True
+            if (
+                device.taints
+                or device.consumes_counters
+                or device.binding_conditions
+                or device.allow_multiple_allocations
+            ):
+                self._note_special(device)
+        self.is_plain = bool(
+            slice.node_name
+            and slice.slice_count == 1
+            and not (slice.shared_counters or slice.per_device_node_selection)
+            and not (self.is_special and any(device.consumes_counters for device in slice.devices))
+        )
         self.selector_error = find_selector_error(slice.node_selector) if slice.node_selector else None
         self._find_uses = find_uses
         self._devices: tuple[DeviceRecord, ...] | None = None
+
+    def _note_special(self, device: Device) -> None:
+        self.is_special = True
+        if device.binding_conditions:
+            self.has_binding = True
+        if any(consumption.compatibility_groups for consumption in device.consumes_counters):
+            self.uses_groups = True
 
     def __repr__(self) -> str:
         return f"SliceRecord({self.slice.name})"
@@ -123,7 +141,7 @@ class SliceRecord:
     def devices(self) -> tuple[DeviceRecord, ...]:
         """The devices in the order of the slice."""
         if self._devices is None:
-            uses = self._find_uses((self.slice.driver, self.slice.pool))
+            uses = self._find_uses(self.pool)
             self._devices = tuple(
                 DeviceRecord(self.slice, device, uses.get(device.name, FREE)) for device in self.slice.devices
             )

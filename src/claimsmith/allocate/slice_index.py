@@ -35,7 +35,7 @@ class SliceIndex:
 
     def add(self, record: SliceRecord) -> None:
         """Take in the next slice in list order."""
-        self.by_pool[record.slice.driver, record.slice.pool].append(record)
+        self.by_pool[record.pool].append(record)
         everywhere = self.like_stable and record.slice.shared_counters
         if record.slice.node_name and not everywhere:
             self.by_node[record.slice.node_name].append(record)
@@ -60,6 +60,19 @@ class SliceIndex:
             if found is not None:
                 return found
         return None
+
+    def find_plain(self, node: Node) -> list[SliceRecord] | None:
+        """Return the slices of a node, in order of preference, if each is a plain pool; None when there is more."""
+        if self.rest or self.anchored or self.like_stable:
+            return None
+        found = self.by_node.get(node.metadata.name)
+        if found is None:
+            return []
+        by_pool = self.by_pool
+        for record in found:
+            if not record.is_plain or len(by_pool[record.pool]) > 1:
+                return None
+        return found if len(found) == 1 else sorted(found, key=lambda record: (record.has_binding, record.pool))
 
     def find_visible(self, node: Node) -> list[SliceRecord]:
         """Return the slices that may target a node: its own, then the others, each in list order."""
