@@ -10,6 +10,10 @@ Order of writes, so that a stop between any two is mended when the kubelet calls
     prepare:    entry (begun) → driver → metadata and status → CDI file → entry (finished) → answer
     unprepare:  CDI file removed → driver → metadata and status removed → entry removed → answer
 An entry that was begun already holds its devices. A finished entry counts only while its CDI file describes it.
+
+All of it is on the disk before the answer. An entry that was begun outlives the process at once, but perhaps no loss of
+power: its devices are reset by that, nobody was told of them, and the kubelet, which has the claim on its own books,
+calls again.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import msgspec
 from claimsmith.errors import CheckpointError
 from claimsmith.model.names import DeviceId
 from claimsmith.model.prepared import ClaimKey
-from claimsmith.node.durable import move_aside, write_durable
+from claimsmith.node.durable import move_aside, write_durable, write_ordered
 from claimsmith.node.entry import Grant, HeldDevice, PreparedClaim, is_grant
 from claimsmith.telemetry import get_logger, log_event
 
@@ -157,6 +161,7 @@ class Checkpoint:
         path: The file.
         rebuild: Returns claims and grants as the CDI files tell them, for when the file is damaged or missing.
         write: Writes a file so that it is on the disk, whole, when this returns.
+        write_begun: Writes a file so that it is old or new, whole, whatever happens.
     """
 
     def __init__(
@@ -165,8 +170,10 @@ class Checkpoint:
         rebuild: Callable[[], Iterable[PreparedClaim]],
         *,
         write: Callable[[Path, bytes], None] = write_durable,
+        write_begun: Callable[[Path, bytes], None] = write_ordered,
     ) -> None:
-        self._path, self._rebuild, self._write_file = path, rebuild, write
+        self._path, self._rebuild = path, rebuild
+        self._write_file, self._write_begun = write, write_begun
         self._content = Content()
         self._seen: tuple[int, int, int] | None = None
         self.damaged: tuple[Path, ...] = ()
@@ -227,11 +234,23 @@ class Checkpoint:
         Raises:
             ConfigError: The file can't be written; memory is then unchanged too.
         """
+        self._write(self._with(entries))
+
+    def begin(self, entry: PreparedClaim | Grant) -> None:
+        """Keep an entry of which nobody was told yet; `put` follows before somebody is.
+
+        Raises:
+            ConfigError: The file can't be written; memory is then unchanged too.
+        """
+        self._write(self._with([entry]), is_begun=True)
+
+    def _with(self, entries: Iterable[PreparedClaim | Grant]) -> Content:
+        entries = tuple(entries)
         new = Content.of(
             (entry for entry in entries if isinstance(entry, PreparedClaim)),
             (entry for entry in entries if isinstance(entry, Grant)),
         )
-        self._write(new.over(self._content))
+        return new.over(self._content)
 
     def remove(self, uid: str) -> None:
         """Forget a claim; an unknown one is no error.
@@ -272,8 +291,9 @@ class Checkpoint:
             grants=len(known.grants),
         )
 
-    def _write(self, content: Content) -> None:
-        self._write_file(self._path, encode_content(content))
+    def _write(self, content: Content, *, is_begun: bool = False) -> None:
+        write = self._write_begun if is_begun else self._write_file
+        write(self._path, encode_content(content))
         self._content, self._seen = content, self._stat()
 
     def _stat(self) -> tuple[int, int, int] | None:

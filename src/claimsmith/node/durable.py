@@ -10,7 +10,7 @@ from pathlib import Path
 
 from claimsmith.errors import ConfigError
 
-__all__ = ["locked", "move_aside", "remove_durable", "write_durable", "write_whole"]
+__all__ = ["locked", "move_aside", "remove_durable", "write_durable", "write_ordered", "write_whole"]
 
 
 def write_durable(path: Path, data: bytes) -> None:
@@ -19,7 +19,18 @@ def write_durable(path: Path, data: bytes) -> None:
     Raises:
         ConfigError: The folder is missing, full or read-only.
     """
-    _write(path, data, is_flushed=True)
+    _write(path, data, is_flushed=True, is_named=True)
+
+
+def write_ordered(path: Path, data: bytes) -> None:
+    """Write a file as `write_durable` does, without waiting until its name is on the disk.
+
+    Whoever reads it sees it old or new; after a loss of power too, but which of both is not certain.
+
+    Raises:
+        ConfigError: The folder is missing, full or read-only.
+    """
+    _write(path, data, is_flushed=True, is_named=False)
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -31,7 +42,7 @@ def write_whole(path: Path, data: bytes) -> None:
     Raises:
         ConfigError: The folder is missing, full or read-only.
     """
-    _write(path, data, is_flushed=False)
+    _write(path, data, is_flushed=False, is_named=False)
 
 
 def remove_durable(path: Path) -> bool:
@@ -86,7 +97,7 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write(path: Path, data: bytes, *, is_flushed: bool) -> None:
+def _write(path: Path, data: bytes, *, is_flushed: bool, is_named: bool) -> None:
     hidden = _hidden(path)
     try:
         with open(hidden, "wb") as file:
@@ -95,7 +106,7 @@ def _write(path: Path, data: bytes, *, is_flushed: bool) -> None:
             if is_flushed:
                 os.fsync(file.fileno())
         os.replace(hidden, path)
-        if is_flushed:
+        if is_named:
             _sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):

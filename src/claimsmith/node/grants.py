@@ -101,7 +101,7 @@ class Grants:
                 if same and (old.uid == begun.uid or is_over(old)):
                     self._undo(checkpoint, old)
             self.ledger.check_grant(begun)
-            checkpoint.put(begun)
+            checkpoint.begin(begun)
             try:
                 given = self._prepare(checkpoint, begun, request)
             except ClaimsmithError:
@@ -127,7 +127,7 @@ class Grants:
                 self.ledger.check_grant(begun)
             else:
                 begun = replace(begun, granted_s=known.granted_s)
-            checkpoint.put(begun)
+            checkpoint.begin(begun)
             given = self._prepare(checkpoint, begun, request)
         self.report()
         return given.grant

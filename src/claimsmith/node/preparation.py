@@ -99,7 +99,7 @@ class Preparation:
             if (known := self._find_answer(checkpoint, request.claim.uid)) is not None:
                 return known
             self.ledger.check_claim(wanted)
-            checkpoint.put(wanted)
+            checkpoint.begin(wanted)
             prepared = self._call("prepare", lambda: self._driver.prepare(request))
             mounts = self.files.write(request, prepared)
             plan = plan_cdi_spec(request, prepared, driver=self._driver.name, boot_id=self._boot_id, mounts=mounts)

@@ -9,6 +9,7 @@ import pytest
 
 from claimsmith.errors import ClaimNotReadyError, DeviceHeldError, DriverError
 from claimsmith.model.prepared import ClaimKey, DeviceMetadata, PreparedDevices, PrepareRequest
+from claimsmith.node.ledger import CHECKPOINT_FILE
 from claimsmith.node.preparation import Preparation
 from claimsmith.telemetry import CHECKPOINT_DAMAGED, CLAIMS_PREPARED, Meter
 from claimsmith.testing.builders import claim_key, prepare_request, requested
@@ -66,6 +67,23 @@ def test_the_answer_outlives_the_process(bench: Bench) -> None:
 
     assert bench.start().prepare(ask()) == first
     assert bench.driver.calls == [("prepare", "uid-claim")]
+
+
+def test_the_finished_entry_and_its_name_are_on_the_disk_before_the_answer_after_three_flushes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preparation, flushed, flush = bench.start(), list[str](), os.fsync
+
+    def note(descriptor: int) -> None:
+        """Remember what was flushed, and the checkpoint as it would be found after a loss of power."""
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        flushed.append(f"{path.name}: {b'finished":true' in (bench.folder / CHECKPOINT_FILE).read_bytes()}")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    preparation.prepare(ask())
+
+    assert flushed == [f".{CHECKPOINT_FILE}.tmp: False", f".{CHECKPOINT_FILE}.tmp: False", "plugin: True"]
 
 
 def test_a_device_of_another_claim_is_refused_with_its_holder(bench: Bench) -> None:
