@@ -72,18 +72,19 @@ def test_the_answer_outlives_the_process(bench: Bench) -> None:
 def test_the_finished_entry_and_its_name_are_on_the_disk_before_the_answer_after_three_flushes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    preparation, flushed, flush = bench.start(), list[str](), os.fsync
+    preparation, flushed, flush = bench.start(), list[tuple[str, bool]](), os.fsync
 
     def note(descriptor: int) -> None:
         """Remember what was flushed, and the checkpoint as it would be found after a loss of power."""
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        flushed.append(f"{path.name}: {b'finished":true' in (bench.folder / CHECKPOINT_FILE).read_bytes()}")
+        flushed.append((path.name, b'"finished":true' in (bench.folder / CHECKPOINT_FILE).read_bytes()))
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
     preparation.prepare(ask())
 
-    assert flushed == [f".{CHECKPOINT_FILE}.tmp: False", f".{CHECKPOINT_FILE}.tmp: False", "plugin: True"]
+    hidden = f".{CHECKPOINT_FILE}.tmp"
+    assert flushed == [(hidden, False), (hidden, False), ("plugin", True)]
 
 
 def test_a_device_of_another_claim_is_refused_with_its_holder(bench: Bench) -> None:
