@@ -27,7 +27,7 @@ from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.quantity import Quantity
 
-__all__ = ["ClauseBook", "NodeCase", "UsePart", "build_case", "split_clauses"]
+__all__ = ["ClauseBook", "NodeCase", "UsePart", "build_case", "split_clauses", "targets_node"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,8 @@ class NodeCase:
     """Everything that decides whether the claims fit on one node.
 
     Args:
+        asked: The claims as they are.
+        is_whole: Selectors are not split into clauses.
         claims: The claims, with one selector for each clause.
         slices: All slices of the pools that the node sees.
         classes: The classes that the claims name, with one selector for each clause.
@@ -62,6 +64,7 @@ class NodeCase:
     cluster: PreparedCluster
     node: Node
     view: NodeView
+    asked: tuple[ResourceClaim, ...]
     claims: tuple[ResourceClaim, ...]
     classes: Mapping[str, DeviceClass]
     slices: tuple[ResourceSlice, ...]
@@ -69,6 +72,7 @@ class NodeCase:
     records: Mapping[DeviceId, DeviceRecord]
     targeting: Mapping[PoolId, tuple[str, ...]]
     history: tuple[ResourceSlice, ...] = ()
+    is_whole: bool = False
 
     @property
     def features(self) -> Features:
@@ -145,7 +149,7 @@ class ClauseBook:
 
 
 def split_clauses(expression: str, features: Features) -> tuple[str, ...]:
-    """Return the parts of a selector between `&&` at its top; the selector itself when they are no selectors."""
+    """Return the parts of a selector between `&&` at its top; the selector itself when it has none that stand alone."""
     environment = CelEnvironment.for_stored_expressions(features)
     try:
         texts = tuple(clause.text for clause in compile_expression(expression, environment=environment).clauses())
@@ -172,6 +176,8 @@ def build_case(book: ClauseBook, node: Node) -> NodeCase:
         cluster=cluster,
         node=node,
         view=view,
+        asked=book.claims,
+        is_whole=book.whole,
         claims=book.split_claims,
         classes=book.split_classes,
         slices=tuple(item.slice for item in slices),
@@ -192,7 +198,7 @@ def _find_targeting(cluster: PreparedCluster, node: Node) -> dict[PoolId, tuple[
     found: dict[PoolId, list[ResourceSlice]] = {}
     for record in cluster.find_visible(node):
         slice = record.slice
-        if is_ignored(record, cluster.features) or record.selector_error or not _targets(slice, node):
+        if is_ignored(record, cluster.features) or record.selector_error or not targets_node(slice, node):
             continue
         known = found.setdefault(slice.pool_id, [])
         if known and slice.generation > known[0].generation:
@@ -202,7 +208,8 @@ def _find_targeting(cluster: PreparedCluster, node: Node) -> dict[PoolId, tuple[
     return {pool: tuple(slice.name for slice in slices) for pool, slices in found.items()}
 
 
-def _targets(slice: ResourceSlice, node: Node) -> bool:
+def targets_node(slice: ResourceSlice, node: Node) -> bool:
+    """Tell whether a slice, or one of its devices, is for the node."""
     if slice.per_device_node_selection:
         return any(node_reaches(device, node) for device in slice.devices)
     return node_reaches(slice, node)

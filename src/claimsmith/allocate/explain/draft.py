@@ -16,7 +16,7 @@ from claimsmith.model.names import CounterId, PoolId
 from claimsmith.model.pool import CounterSet, ResourceSlice
 from claimsmith.model.quantity import Quantity
 
-__all__ = ["Draft", "Place", "SliceEdits", "TaintKey"]
+__all__ = ["Draft", "Place", "SliceEdits", "TaintKey", "repair_slices"]
 
 Place = tuple[int, int, int]
 """Places of a claim, of its request and of the request's alternative."""
@@ -176,7 +176,7 @@ def _edit_slices(case: NodeCase, edits: SliceEdits) -> Iterator[ResourceSlice]:
         else:
             yield _edit_slice(slice, edits)
     for pool, slices in repaired.items():
-        for slice in _repair(slices, frozenset(case.targeting.get(pool, ()))):
+        for slice in repair_slices(slices, frozenset(case.targeting.get(pool, ()))):
             yield _edit_slice(slice, edits)
 
 
@@ -224,8 +224,13 @@ def _taint_key(taint: DeviceTaint) -> TaintKey:
     return (taint.key, taint.value, taint.effect)
 
 
-def _repair(slices: Iterable[ResourceSlice], targeting: frozenset[str]) -> Iterator[ResourceSlice]:
-    """Give the slices of a pool that are of use on the node, as if all were there and none contradicted another."""
+def repair_slices(slices: Iterable[ResourceSlice], targeting: frozenset[str]) -> Iterator[ResourceSlice]:
+    """Give the slices of a pool that are of use on the node, as if all were there and none contradicted another.
+
+    Args:
+        slices: All slices of the pool.
+        targeting: Names of those that target the node, of the newest generation among them.
+    """
     near = [slice for slice in slices if slice.name in targeting]
     generation = max((slice.generation for slice in near), default=0)
     kept = [slice for slice in slices if slice.generation == generation]

@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from claimsmith.allocate.constraints import read_value
 from claimsmith.allocate.explain.case import ClauseBook
 from claimsmith.allocate.index import NodeView, PreparedCluster
+from claimsmith.allocate.kinds import find_names, read_values
 from claimsmith.allocate.pools import PoolView, node_reaches
-from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.records import DeviceRecord, find_attribute
 from claimsmith.allocate.screening import NODE_OPERATIONS_FEATURE
 from claimsmith.allocate.usage import FREE, DeviceUse
 from claimsmith.errors import InputError
 from claimsmith.model.claim import SubRequest
+from claimsmith.model.device import Device
+from claimsmith.model.names import DeviceId
 from claimsmith.model.node import Node
+from claimsmith.model.pool import ResourceSlice
 
 __all__ = ["ProfileBook", "UseKey", "is_plain"]
 
@@ -33,48 +37,62 @@ class ProfileBook:
     """
 
     book: ClauseBook
-    _clauses: tuple[str, ...] = field(init=False)
     attributes: tuple[str, ...] = field(init=False)
+    _clauses: tuple[str, ...] = field(init=False)
     _derived: tuple[str, ...] = field(init=False)
     _reads_capacity: bool = field(init=False)
-    _known: dict[DeviceRecord, int] = field(default_factory=dict)
+    _names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    _verdicts: dict[object, int] = field(default_factory=dict)
     _numbers: dict[object, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         specs = list(_list_specs(self.book))
         selectors = [selector for spec in specs for selector in spec.selectors]
         selectors += [selector for item in self.book.split_classes.values() for selector in item.selectors]
-        texts = [selector.expression for selector in selectors if selector.expression]
-        self._clauses = tuple(dict.fromkeys(texts))
+        self._clauses = tuple(dict.fromkeys(selector.expression for selector in selectors if selector.expression))
         constraints = [item for claim in self.book.claims for item in claim.spec.constraints]
         self.attributes = tuple(
             dict.fromkeys(item.match_attribute or item.distinct_attribute or "" for item in constraints)
         )
         self._derived = tuple(dict.fromkeys(d.expression for spec in specs for d in spec.derived_attributes))
-        self._reads_capacity = any(spec.capacity for spec in specs)
+        self._reads_capacity = any(spec.capacity for spec in specs) or any(
+            read.field in ("capacity", "device")
+            for text in self._clauses
+            for read in self._cluster.selectors.find_reads(text)
+        )
 
     @property
     def _cluster(self) -> PreparedCluster:
         return self.book.cluster
 
-    def find_profile(self, record: DeviceRecord) -> int:
+    def find_profile(self, slice: ResourceSlice, device: Device) -> int:
         """Return a number for what the claims see of a device, whoever uses it; equal for equal devices."""
-        found = self._known.get(record)
+        capacity: tuple[object, ...] = ()
+        if device.capacity and (self._reads_capacity or device.allow_multiple_allocations):
+            capacity = tuple(
+                [(name, item.value.nanos, item.policy and repr(item.policy)) for name, item in device.capacity.items()]
+            )
+        shares = device.allow_multiple_allocations
+        read = (slice.driver, shares, capacity, *self._read_values(slice.driver, device))
+        found = self._verdicts.get(read)
         if found is None:
-            found = self._known[record] = self._intern(self._read_profile(record))
+            found = self._verdicts[read] = self._intern(
+                (self._judge(slice, device), shares, *sorted(capacity, key=str))
+            )
+        if device.taints or device.consumes_counters or device.binding_conditions or slice.skip_node_operations:
+            found = self._intern((found, *_describe_rest(slice, device)))
+        if self._derived:
+            found = self._intern((found, tuple(self._derive(text, slice, device) for text in self._derived)))
         return found
 
-    def _intern(self, value: object) -> int:
-        return self._numbers.setdefault(value, len(self._numbers))
-
-    def find_use(self, record: DeviceRecord) -> UseKey:
+    def find_use(self, device: DeviceId) -> UseKey:
         """Return how a device is used, without the holders."""
-        use = record.use
+        use = self._cluster.find_use(device)
         if use is FREE:
             return ()
         if is_plain(use):
             return ("whole",)
-        parts = self._cluster.find_uses(record.id)
+        parts = self._cluster.find_uses(device)
         return tuple(
             sorted((part.dedicated, part.shares, part.tracked, *sorted(part.consumed.items())) for part in parts)
         )
@@ -88,66 +106,79 @@ class ProfileBook:
     def _sign_pool(self, pool: PoolView, node: Node) -> tuple[object, ...]:
         if not pool.usable:
             return (pool.id.driver, pool.incomplete, pool.found, pool.expected, pool.invalid, pool.id)
-        local = any(record.slice.per_device_node_selection for record in pool.devices)
         numbers: dict[object, int] = {}
-        devices = [
-            self._intern(
-                (
-                    self.find_profile(record),
-                    self.find_use(record),
-                    tuple(self._number(numbers, record, name) for name in self.attributes),
-                    not local or node_reaches(record.device, node),
-                )
-            )
-            for record in pool.devices
-        ]
-        counted: tuple[object, ...] = ()
-        if pool.counter_sets:
-            counters = self._cluster.find_counters(pool)
-            far = (record for record in pool.elsewhere if record.use is not FREE)
-            elsewhere = sorted((record.consumption, self.find_use(record)) for record in far)
-            counted = (
-                tuple(sorted(counters.declared.items())),
-                tuple(sorted(counters.left.items())),
-                tuple(elsewhere),
-                len(counters.vanished),
-            )
-        return (pool.id.driver, tuple(sorted(devices)), counted)
+        devices = []
+        for record in pool.slices:
+            slice = record.slice
+            local = slice.per_device_node_selection
+            for device in slice.devices:
+                found = self.find_profile(slice, device)
+                use = self.find_use(DeviceId(slice.driver, slice.pool, device.name))
+                if use:
+                    found = self._intern((found, use))
+                if self.attributes:
+                    row = tuple(self._number(numbers, slice.driver, device, name) for name in self.attributes)
+                    found = self._intern((found, "row", row))
+                if local and not node_reaches(device, node):
+                    found = -1
+                devices.append(found)
+        devices.sort()
+        return (pool.id.driver, tuple(devices), self._sign_counters(pool) if pool.counter_sets else ())
 
-    def _number(self, numbers: dict[object, int], record: DeviceRecord, name: str) -> object:
+    def _sign_counters(self, pool: PoolView) -> tuple[object, ...]:
+        counters = self._cluster.find_counters(pool)
+        far = (record for record in pool.elsewhere if record.use is not FREE)
+        return (
+            tuple(sorted(counters.declared.items())),
+            tuple(sorted(counters.left.items())),
+            tuple(sorted((record.consumption, self.find_use(record.id)) for record in far)),
+            len(counters.vanished),
+        )
+
+    def _number(self, numbers: dict[object, int], driver: str, device: Device, name: str) -> object:
         """The value of an attribute that a constraint reads, numbered in order of appearance on the node."""
-        value = read_value(record.find_attribute(name), lists=self._cluster.features.list_type_attributes)
+        attribute = find_attribute(device, driver, name)
+        value = read_value(attribute, lists=self._cluster.features.list_type_attributes)
         if value is None:
             return -1
-        return (
-            value.kind,
-            *sorted(numbers.setdefault((name, value.kind, item), len(numbers)) for item in value.values),
-        )
+        found = (numbers.setdefault((name, value.kind, item), len(numbers)) for item in value.values)
+        return (value.kind, *sorted(found))
 
-    def _read_profile(self, record: DeviceRecord) -> tuple[object, ...]:
-        device, selectors = record.device, self._cluster.selectors
-        verdicts = 0
+    def _intern(self, value: object) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    def _read_values(self, driver: str, device: Device) -> Iterable[object]:
+        """What the clauses read of a device's attributes."""
+        if driver not in self._names:
+            self._names[driver] = find_names(self._cluster.selectors, self._clauses, driver)
+        names = self._names[driver]
+        if names is not None:
+            return read_values(device, names)
+        return (part for name, item in device.attributes.items() for part in (name, item.kind, item.value))
+
+    def _judge(self, slice: ResourceSlice, device: Device) -> int:
+        """Which clauses are true of a device, a bit for each."""
+        record, verdicts = DeviceRecord(slice, device), 0
         for text in self._clauses:
-            verdicts = verdicts * 2 + (selectors.evaluate(text, record) is True)
-        capacity: tuple[object, ...] = ()
-        if device.capacity and (self._reads_capacity or device.allow_multiple_allocations):
-            capacity = tuple(
-                sorted((name, item.value.nanos, repr(item.policy)) for name, item in device.capacity.items())
-            )
-        taints = tuple(sorted((t.key, t.value, t.effect) for t in device.taints)) if device.taints else ()
-        groups = tuple(item.compatibility_groups for item in device.consumes_counters)
-        derived = tuple(_describe(selectors.derive(text, record)) for text in self._derived)
-        return (
-            verdicts,
-            device.allow_multiple_allocations,
-            capacity,
-            taints,
-            record.consumption,
-            groups,
-            derived,
-            bool(device.binding_conditions),
-            bool(record.slice.skip_node_operations),
-        )
+            verdicts = verdicts * 2 + (self._cluster.selectors.evaluate(text, record) is True)
+        return verdicts
+
+    def _derive(self, text: str, slice: ResourceSlice, device: Device) -> str:
+        found = self._cluster.selectors.derive(text, DeviceRecord(slice, device))
+        return "error" if isinstance(found, InputError) else repr(found)
+
+
+def _describe_rest(slice: ResourceSlice, device: Device) -> tuple[object, ...]:
+    """What few devices have."""
+    return (
+        tuple(sorted((taint.key, taint.value, taint.effect) for taint in device.taints)),
+        tuple(
+            (item.counter_set, *sorted(item.counters.items()), item.compatibility_groups)
+            for item in device.consumes_counters
+        ),
+        bool(device.binding_conditions),
+        bool(slice.skip_node_operations),
+    )
 
 
 def is_plain(use: DeviceUse) -> bool:
@@ -157,7 +188,3 @@ def is_plain(use: DeviceUse) -> bool:
 
 def _list_specs(book: ClauseBook) -> Iterable[SubRequest]:
     return (spec for claim in book.split_claims for request in claim.spec.requests for spec in request.alternatives)
-
-
-def _describe(value: object) -> str:
-    return "error" if isinstance(value, InputError) else repr(value)

@@ -33,7 +33,7 @@ def find_uses(case: NodeCase, profiles: ProfileBook) -> Iterator[Relaxation]:
             values = tuple(repr(record.find_attribute(name)) for name in profiles.attributes)
             here = record.slice.name in case.targeting.get(part.device.pool_id, ())
             reached = here and (not record.slice.per_device_node_selection or node_reaches(record.device, case.node))
-            bundles["whole", pool, reached, profiles.find_profile(record), values].append(number)
+            bundles["whole", pool, reached, profiles.find_profile(record.slice, record.device), values].append(number)
         else:
             bundles["part", pool, part.device, number].append(number)
     for key, numbers in bundles.items():

@@ -77,7 +77,7 @@ class _Writer:
         devices = tuple(record.id for record in usable)
         if relaxation.part == "all":
             text = f"all devices wanted: {format_names(devices)}" if devices else "all devices wanted, there is none"
-            return self._place(relaxation, text, devices, {"wanted": "all"})
+            return self._place(relaxation, text, devices, {"wanted": "all", "rule": "all devices wanted"})
         if relaxation.part == "request":
             wanted = self._format_alternatives(place)
         else:
@@ -85,7 +85,9 @@ class _Writer:
             more = "" if kept == spec.count else f" ({kept} would be too many already)"
             wanted = f"{_count(spec.count)} wanted{more}"
         text = f"{wanted}, {self._format_had(usable)}"
-        return self._place(relaxation, text, devices, {"wanted": str(spec.count), "usable": str(len(devices))})
+        rule = f"{wanted}, {len(devices) or 'none'} can be had"
+        data = {"wanted": str(spec.count), "usable": str(len(devices)), "rule": rule}
+        return self._place(relaxation, text, devices, data)
 
     def _format_alternatives(self, place: tuple[int, int, int]) -> str:
         specs = self._case.claims[place[0]].spec.requests[place[1]].first_available

@@ -1,0 +1,154 @@
+"""Why claims are pending on all nodes of a cluster, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from claimsmith.allocate.explain.case import ClauseBook
+from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons
+from claimsmith.allocate.explain.fixes import FixFinder, NodeSet
+from claimsmith.allocate.explain.nodes import explain_nodes
+from claimsmith.allocate.explain.oracle import BUDGET_STEPS
+from claimsmith.allocate.explain.relaxations import Source
+from claimsmith.allocate.explain.values import Change, Explanation, Fix, NodeGroup
+from claimsmith.allocate.explain.wording import word_reasons
+from claimsmith.allocate.index import PreparedCluster
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.decision import Reason
+from claimsmith.model.node import Node
+
+__all__ = ["ExplainLimits", "explain_pending"]
+
+GROUPS_MAX: Final = 48
+"""Kinds of nodes that are looked at in full, the most frequent ones first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainLimits:
+    """How much an explanation may cost.
+
+    Args:
+        groups_max: Kinds of nodes that are looked at in full.
+        with_fixes: Look for what would help.
+        budget_steps: Steps after which one search gives up.
+        should_stop: Asked now and then; True ends the search at hand as undecided.
+        sources: Further kinds of relaxations.
+    """
+
+    groups_max: int = GROUPS_MAX
+    with_fixes: bool = True
+    budget_steps: int = BUDGET_STEPS
+    should_stop: Callable[[], bool] | None = None
+    sources: tuple[Source, ...] = ()
+
+
+def explain_pending(
+    cluster: PreparedCluster,
+    claims: Iterable[ResourceClaim],
+    *,
+    nodes: Iterable[Node],
+    refused: Mapping[str, tuple[Reason, ...]] | None = None,
+    limits: ExplainLimits | None = None,
+) -> Explanation:
+    """Return irreducible sets of reasons, grouped over nodes, and the nearest fixes.
+
+    Args:
+        claims: The claims that are to be allocated together.
+        refused: Why nodes can't take the pod whatever its devices, by name; each of the reasons alone is enough.
+    """
+    bounds = limits or ExplainLimits()
+    book = ClauseBook(cluster, tuple(claims))
+    asked = Asked(book, bounds.sources, bounds.budget_steps, bounds.should_stop)
+    vetoes, open_nodes, known = dict(refused or {}), list[Node](), dict[str, Node]()
+    for node in nodes:
+        known[node.name] = node
+        if node.name not in vetoes:
+            open_nodes.append(node)
+    alike = _sort_nodes(asked, open_nodes)
+    sets = [
+        NodeSet(nodes=tuple(node.name for node in found), finding=find_reasons(asked, found[0]))
+        for found in alike[: bounds.groups_max]
+    ]
+    pending = [item for item in sets if not item.finding.fits]
+    groups = [*_refuse(vetoes, known), *map(_describe, pending)]
+    groups += _describe_rest(asked, [node for found in alike[bounds.groups_max :] for node in found])
+    groups.sort(key=lambda group: -len(group.nodes))
+    finder = FixFinder([item for item in pending if item.finding.kept])
+    fixes = finder.find() if bounds.with_fixes else ()
+    if bounds.with_fixes and vetoes:
+        fixes += _lift_vetoes(asked, vetoes, known)
+    return Explanation(
+        node_count=len(known),
+        groups=tuple(groups),
+        fixes=fixes,
+        fits=tuple(name for item in sets if item.finding.fits for name in item.nodes),
+        searches=sum(item.finding.oracle.searches for item in sets),
+    )
+
+
+def _sort_nodes(asked: Asked, nodes: Iterable[Node]) -> list[list[Node]]:
+    """Return the nodes in groups of equal ones, the largest first."""
+    found: dict[object, list[Node]] = {}
+    for node in nodes:
+        key = asked.profiles.sign_node(node, asked.book.cluster.view_node(node))
+        found.setdefault(key, []).append(node)
+    return sorted(found.values(), key=lambda group: -len(group))
+
+
+def _describe(item: NodeSet) -> NodeGroup:
+    finding = item.finding
+    note = ""
+    if finding.fits is None:
+        note = "the search gave up, so that it is not known whether the claims fit"
+    elif not finding.is_irreducible:
+        note = "the search gave up on a smaller set, so that fewer reasons may be enough"
+    return NodeGroup(
+        nodes=item.nodes,
+        reasons=word_reasons(finding) if finding.kept else _list_obstacles(finding),
+        is_irreducible=finding.is_irreducible,
+        note=note,
+    )
+
+
+def _list_obstacles(finding: NodeFinding) -> tuple[Reason, ...]:
+    return explain_nodes(finding.case.cluster, finding.case.asked, nodes=(finding.case.node,))
+
+
+def _describe_rest(asked: Asked, nodes: list[Node]) -> list[NodeGroup]:
+    """Nodes of many further kinds: the first obstacle of each device of one of them."""
+    if not nodes:
+        return []
+    cluster, claims = asked.book.cluster, asked.book.claims
+    reasons = explain_nodes(cluster, claims, nodes=nodes[:1])
+    note = "nodes of many kinds, which were not looked at in full"
+    return [NodeGroup(nodes=tuple(node.name for node in nodes), reasons=reasons, is_irreducible=False, note=note)]
+
+
+def _refuse(vetoes: Mapping[str, tuple[Reason, ...]], known: Mapping[str, Node]) -> list[NodeGroup]:
+    """Nodes that can't take the pod whatever its devices: any one of their reasons is enough, the first is told."""
+    groups: dict[tuple[str, str], tuple[list[str], Reason]] = {}
+    for name, reasons in vetoes.items():
+        if name in known and reasons:
+            groups.setdefault((reasons[0].kind, reasons[0].text), ([], reasons[0]))[0].append(name)
+    return [NodeGroup(nodes=tuple(names), reasons=(reason,)) for names, reason in groups.values()]
+
+
+def _lift_vetoes(asked: Asked, vetoes: Mapping[str, tuple[Reason, ...]], known: Mapping[str, Node]) -> tuple[Fix, ...]:
+    """What would help about nodes that only one thing besides devices speaks against."""
+    by_text: dict[str, list[Node]] = {}
+    for name, reasons in vetoes.items():
+        texts = {reason.text for reason in reasons}
+        if name in known and len(texts) == 1:
+            by_text.setdefault(texts.pop(), []).append(known[name])
+    fixes = []
+    for text, nodes in by_text.items():
+        fitting: list[str] = []
+        for alike in _sort_nodes(asked, nodes)[:GROUPS_MAX]:
+            if find_reasons(asked, alike[0]).fits:
+                fitting += [node.name for node in alike]
+        if fitting:
+            change = Change(op="change-pod", value=text)
+            fixes.append(Fix(text=f"change that the {text}", nodes=tuple(fitting), changes=(change,)))
+    return tuple(fixes)
