@@ -15,7 +15,7 @@ from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.model.claim import DeviceConstraint, DeviceRequest, ResourceClaim, SubRequest
 from claimsmith.model.device import Capacity, Device, DeviceAttribute
 
-__all__ = ["Chosen", "find_first"]
+__all__ = ["Chosen", "choose", "find_amount", "find_first", "list_held"]
 
 DRIVER = "gpu.example.test"
 
@@ -36,14 +36,14 @@ def find_first(problem: AllocationProblem) -> list[Chosen] | None:
 
     What breaks a rule goes on breaking it when more is chosen, so that it is left at once.
     """
-    return next(_choose(problem, _list_requests(problem), ()), None)
+    return next(choose(problem, _list_requests(problem), ()), None)
 
 
 def _list_requests(problem: AllocationProblem) -> list[tuple[int, DeviceRequest]]:
     return [(number, request) for number, claim in enumerate(problem.claims) for request in claim.spec.requests]
 
 
-def _choose(
+def choose(
     problem: AllocationProblem, steps: list[tuple[int, DeviceRequest]], before: tuple[Chosen, ...]
 ) -> Iterator[list[Chosen]]:
     """Give every complete valid choice, in upstream's order."""
@@ -56,7 +56,7 @@ def _choose(
         for devices in _pick(matching, spec):
             chosen = (*before, *(Chosen(number, request.name, spec.name, device, spec) for device in devices))
             if _is_valid(problem, chosen):
-                yield from _choose(problem, rest, chosen)
+                yield from choose(problem, rest, chosen)
 
 
 def _pick(matching: list[Device], spec: SubRequest) -> Iterator[tuple[Device, ...]]:
@@ -104,8 +104,8 @@ def _tolerated(item: Chosen) -> bool:
     )
 
 
-def _held(problem: AllocationProblem) -> list[tuple[str, bool, dict[str, int]]]:
-    """What earlier claims hold: name of the device, whether it is a share, and how much of each capacity."""
+def list_held(problem: AllocationProblem) -> list[tuple[str, bool, dict[str, int]]]:
+    """Return what earlier claims hold: name of the device, whether it is a share, and how much of each capacity."""
     return [
         (
             result.device,
@@ -120,7 +120,7 @@ def _held(problem: AllocationProblem) -> list[tuple[str, bool, dict[str, int]]]:
 
 def _is_free(problem: AllocationProblem, chosen: Sequence[Chosen]) -> bool:
     """Whether no device is had twice; administrators mind only what their own claim has."""
-    dedicated = {name for name, share, _ in _held(problem) if not share}
+    dedicated = {name for name, share, _ in list_held(problem) if not share}
     used: set[str] = set()
     used_by_claim: set[tuple[int, str]] = set()
     for item in chosen:
@@ -144,7 +144,7 @@ def _fits_counters(problem: AllocationProblem, chosen: Sequence[Chosen]) -> bool
         for found in item.shared_counters
         for counter, amount in found.counters.items()
     }
-    held = {name for name, _, _ in _held(problem)}
+    held = {name for name, _, _ in list_held(problem)}
     charged = [device for device in _devices(problem) if device.name in held]
     shared = {device.name for device in charged if device.allow_multiple_allocations}
     new = []
@@ -160,7 +160,8 @@ def _fits_counters(problem: AllocationProblem, chosen: Sequence[Chosen]) -> bool
     return not any(device.consumes_counters for device in new) or all(amount >= 0 for amount in left.values())
 
 
-def _amount(capacity: Capacity, name: str, spec: SubRequest) -> int:
+def find_amount(capacity: Capacity, name: str, spec: SubRequest) -> int:
+    """Return what a request takes of a capacity, in nano units."""
     asked = (spec.capacity or {}).get(name)
     if asked is not None:
         return asked.nanos
@@ -171,18 +172,18 @@ def _amount(capacity: Capacity, name: str, spec: SubRequest) -> int:
 def _fits_alone(device: Device, spec: SubRequest) -> bool:
     if any(name not in device.capacity for name in spec.capacity or ()):
         return False
-    return all(_amount(capacity, name, spec) <= capacity.value.nanos for name, capacity in device.capacity.items())
+    return all(find_amount(capacity, name, spec) <= capacity.value.nanos for name, capacity in device.capacity.items())
 
 
 def _fits_capacity(problem: AllocationProblem, chosen: Sequence[Chosen]) -> bool:
     used: Counter[tuple[str, str]] = Counter()
-    for name, _, consumed in _held(problem):
+    for name, _, consumed in list_held(problem):
         used.update({(name, capacity): nanos for capacity, nanos in consumed.items()})
     for item in chosen:
         if not _fits_alone(item.device, item.spec):
             return False
         for name, capacity in item.device.capacity.items() if item.device.allow_multiple_allocations else ():
-            used[item.device.name, name] += _amount(capacity, name, item.spec)
+            used[item.device.name, name] += find_amount(capacity, name, item.spec)
     totals = {
         (device.name, name): capacity.value.nanos
         for device in _devices(problem)

@@ -12,7 +12,7 @@ __all__ = ["Expression", "LinearModel", "Row", "add_up", "scale"]
 Expression = Mapping[int, int]
 """A sum: coefficients by variable."""
 
-COEFFICIENT_MAX: Final = 1 << 31
+COEFFICIENT_MAX: Final = 1 << 40
 """Amounts are rounded to be no larger, so that sums stay within 64 bits."""
 
 

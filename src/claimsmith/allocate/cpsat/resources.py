@@ -49,7 +49,7 @@ def _add_views(model: PlacementModel, uses: Iterable[Use]) -> None:
     """
     by_kind: dict[DeviceKind, list[Use]] = defaultdict(list)
     for use in uses:
-        if not use.kind.shareable:
+        if use.kind.admin_seen and not use.kind.shareable:
             by_kind[use.kind].append(use)
     for same in by_kind.values():
         by_claim: dict[int, list[Use]] = defaultdict(list)

@@ -40,7 +40,7 @@ def find_traits(objective: Objective) -> Callable[[DeviceRecord], Hashable]:
 def express_levels(model: PlacementModel, objective: Objective) -> list[Level]:
     """Return the levels of the objective, the most important first.
 
-    Members that the model does not decide about are not counted.
+    Members that the model does not place cost as much whether they can be placed or not.
     """
     levels = [_express_unplaced(model, priority) for priority in objective.priorities]
     for _, parts in objective.levels[len(levels) :]:
@@ -72,7 +72,7 @@ def _express_unplaced(model: PlacementModel, priority: int) -> Level:
         part for part in model.parts.values() if part.claim is None and members[part.members[0]].priority == priority
     ]
     placed = add_up((model.total(part), -1) for part in parts)
-    return Level(expression=placed, constant=sum(part.count for part in parts))
+    return Level(expression=placed, constant=sum(member.priority == priority for member in members))
 
 
 def _express_waste(model: PlacementModel, objective: Objective) -> Expression:
