@@ -16,7 +16,16 @@ from claimsmith.model.podgroup import PodGroup
 from claimsmith.model.workload import Pod, PodClaim
 from claimsmith.schedule.claims import consumer_of
 
-__all__ = ["GROUP_API", "consumer_of_group", "find_claim_consumer", "is_group_claim", "is_made_for"]
+__all__ = [
+    "GROUP_API",
+    "consumer_of_group",
+    "find_claim_consumer",
+    "is_group",
+    "is_group_claim",
+    "is_made_for",
+    "is_owned_by_group_of",
+    "is_used_by",
+]
 
 GROUP_API: Final = "scheduling.k8s.io"
 """API group of PodGroup."""
@@ -39,6 +48,33 @@ def find_claim_consumer(pod: Pod, ref: ClaimRef, group: PodGroup | None) -> Cons
         if group is not None and name == ref.name and is_group_claim(entry, group):
             return consumer_of_group(group)
     return consumer_of(pod)
+
+
+def is_group(consumer: ConsumerReference) -> bool:
+    """Tell whether a consumer is a pod group."""
+    return consumer.resource == "podgroups" and consumer.api_group == GROUP_API
+
+
+def is_used_by(claim: ResourceClaim, pod: Pod) -> bool:
+    """Tell whether a claim is reserved for a pod, or for the group that it belongs to, which it knows by name alone.
+
+    Source: IsReservedForPod with acceptPodGroupReservation.
+    """
+    return any(
+        item.uid == pod.uid or (bool(pod.pod_group) and is_group(item) and item.name == pod.pod_group)
+        for item in claim.reserved_for
+    )
+
+
+def is_owned_by_group_of(claim: ResourceClaim, pod: Pod) -> bool:
+    """Tell whether a claim was made for the group that a pod belongs to. Source: isForPodGroupByPod."""
+    return bool(pod.pod_group) and any(
+        owner.controller
+        and owner.kind == "PodGroup"
+        and owner.name == pod.pod_group
+        and owner.api_version.startswith(f"{GROUP_API}/")
+        for owner in claim.metadata.owner_references
+    )
 
 
 def is_made_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> bool:

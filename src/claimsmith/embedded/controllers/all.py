@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from claimsmith.embedded.controllers.claims import ClaimController
 from claimsmith.embedded.controllers.cordons import CordonController
+from claimsmith.embedded.controllers.group_claims import GroupClaimController
 from claimsmith.embedded.controllers.node_taints import NodeTaintController
 from claimsmith.embedded.controllers.pods import PodGarbageController
 from claimsmith.embedded.controllers.taints import TaintEvictionController
@@ -39,6 +40,7 @@ class Controllers:
     ) -> None:
         theirs = client.for_manager("kube-controller-manager")
         self.claims = ClaimController(theirs, informers)
+        self.group_claims = GroupClaimController(theirs, informers)
         self.pods = PodGarbageController(theirs, informers, quarantine_s=quarantine_s, now=now)
         self.node_taints = NodeTaintController(theirs, informers, now=now)
         self.cordons = CordonController(theirs, informers, now=now)
@@ -48,6 +50,7 @@ class Controllers:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.claims.run(), name="claim controller")
+            group.create_task(self.group_claims.run(), name="group claim controller")
             group.create_task(self.pods.run(), name="pod garbage collector")
             group.create_task(self.node_taints.run(), name="taint eviction controller")
             group.create_task(self.cordons.run(), name="cordon controller")

@@ -1,5 +1,7 @@
 """The claim controller: makes claims from templates, takes finished pods off claims, frees and deletes claims.
 
+Claims that the pods of a group share are left to the controller of group claims.
+
 Source: pkg/controller/resourceclaim/controller.go of kubernetes v1.37.2.
 """
 
@@ -12,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from claimsmith.api.kinds import POD, RESOURCE_CLAIM
 from claimsmith.api.resource import parse_resource_claim
-from claimsmith.cluster.follow import follow_claims, follow_pods, follow_templates
+from claimsmith.cluster.follow import follow_claims, follow_groups, follow_pods, follow_templates
 from claimsmith.embedded.controllers.claim_plans import (
     POD_CLAIM_ANNOTATION,
     build_template_claim,
@@ -30,8 +32,11 @@ from claimsmith.kube.informers import Informers
 from claimsmith.kube.workqueue import WorkQueue
 from claimsmith.model.claim import FINALIZER, ConsumerReference, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.names import ClaimRef, PodRef
+from claimsmith.model.podgroup import PodGroup
 from claimsmith.model.workload import Pod, PodClaim
-from claimsmith.schedule.claims import RESERVED_MAX, ClaimWriter, consumer_of, is_reserved_for
+from claimsmith.schedule.claims import RESERVED_MAX, ClaimWriter, is_reserved_for
+from claimsmith.schedule.gangs import find_group_ref
+from claimsmith.schedule.groupclaims import find_claim_consumer, is_group_claim, is_made_for
 
 __all__ = ["ClaimController"]
 
@@ -62,7 +67,7 @@ class ClaimController:
         self._recorder = EventRecorder(client, "resource_claim")
         self._queue: WorkQueue[_Key] = WorkQueue("claim controller", self._work, workers=workers)
         self._pods, self._claims = follow_pods(informers), follow_claims(informers)
-        self._templates = follow_templates(informers)
+        self._templates, self._groups = follow_templates(informers), follow_groups(informers)
         self._informers = informers
         self._by_consumer: defaultdict[str, set[ClaimRef]] = defaultdict(set)
         self._by_owner: defaultdict[str, set[ClaimRef]] = defaultdict(set)
@@ -73,6 +78,7 @@ class ClaimController:
         self._claims.subscribe(self._see_claim)
         self._pods.subscribe(self._see_pod)
         self._templates.subscribe(self._see_template)
+        self._groups.subscribe(self._see_group)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -159,6 +165,13 @@ class ClaimController:
             for pod in self._awaiting.pop(ref, ()):
                 self._queue.add(_Key("pod", *pod))
 
+    def _see_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Look after the pods that have waited for their group, which settles whose their claims are."""
+        if old is None and new is not None:
+            for pod in self._pods:
+                if find_group_ref(pod) == new.ref:
+                    self._queue_pod(pod)
+
     def _enqueue_claims(self, pod_uid: str) -> None:
         for ref in self._by_consumer.get(pod_uid, set()) | self._by_owner.get(pod_uid, set()):
             self._queue.add(_Key("claim", *ref))
@@ -178,8 +191,11 @@ class ClaimController:
         if pod is None or is_pod_done(pod) or pod.metadata.deletion_timestamp is not None:
             return
         names: dict[str, str] = {}
+        group = self._groups.find(ref.namespace, pod.pod_group) if pod.pod_group else None
+        if pod.pod_group and group is None:
+            return
         for entry in pod.claims:
-            if entry.template_name and not await self._has_claim(pod, entry):
+            if entry.template_name and not is_group_claim(entry, group) and not await self._has_claim(pod, entry):
                 made = await self._make_claim(pod, entry, entry.template_name)
                 if made is None:
                     return
@@ -282,11 +298,13 @@ class ClaimController:
         pod = self._pods.find(*ref)
         if pod is None or not pod.node_name or is_pod_done(pod) or pod.metadata.deletion_timestamp is not None:
             return
+        group = self._groups.find(ref.namespace, pod.pod_group) if pod.pod_group else None
         for claim_ref, must_own in find_pod_claims(replace(pod, extended_claim_name="")):
             claim = self._claims.find(*claim_ref)
-            if claim is None or claim.allocation is None or is_reserved_for(claim, pod.uid):
+            consumer = find_claim_consumer(pod, claim_ref, group)
+            if claim is None or claim.allocation is None or is_reserved_for(claim, consumer.uid):
                 continue
-            if must_own and find_owning_pod(claim)[1] != pod.uid:
+            if must_own and not is_made_for(claim, pod, group):
                 continue
             if len(claim.reserved_for) < RESERVED_MAX:
-                await self._writer.reserve(claim, consumer_of(pod))
+                await self._writer.reserve(claim, consumer)

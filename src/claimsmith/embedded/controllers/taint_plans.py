@@ -17,6 +17,7 @@ from claimsmith.model.device import DeviceTaint
 from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.model.pool import DeviceTaintRule
 from claimsmith.model.workload import Pod
+from claimsmith.schedule.groupclaims import is_owned_by_group_of, is_used_by
 
 __all__ = [
     "EVICTION_IN_PROGRESS",
@@ -124,9 +125,9 @@ def plan_pod_eviction(
     found: list[Eviction] = []
     for ref, must_own in find_pod_claims(pod):
         claim, eviction = find_claim(ref), find_eviction(ref)
-        if claim is None or eviction is None or not any(item.uid == pod.uid for item in claim.reserved_for):
+        if claim is None or eviction is None or not is_used_by(claim, pod):
             continue
-        if not must_own or find_owning_pod(claim)[1] == pod.uid:
+        if not must_own or find_owning_pod(claim)[1] == pod.uid or is_owned_by_group_of(claim, pod):
             found.append(eviction)
     if not found:
         return None

@@ -37,8 +37,11 @@ from claimsmith.kube.informers import Informers
 from claimsmith.kube.workqueue import WorkQueue
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId
+from claimsmith.model.podgroup import PodGroupRef
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.workload import Pod
+from claimsmith.schedule.gangs import find_group_ref
+from claimsmith.schedule.groupclaims import is_group
 
 __all__ = ["TaintEvictionController"]
 
@@ -146,6 +149,11 @@ class TaintEvictionController:
 
     def _check_users(self, claim: ResourceClaim) -> None:
         for consumer in claim.reserved_for:
+            if is_group(consumer):
+                group = PodGroupRef(claim.ref.namespace, consumer.name)
+                for member in (item for item in self._pods if find_group_ref(item) == group):
+                    self._check_pod(member)
+                continue
             pod = self._pods.find(claim.ref.namespace, consumer.name) if is_pod(consumer) else None
             if pod is not None and pod.uid == consumer.uid:
                 self._check_pod(pod)
