@@ -12,7 +12,18 @@ from typing import Final, Literal, get_args
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.errors import FieldError
 
-__all__ = ["FIRST", "FRAGMENTATION", "PACK", "POLICIES", "SPREAD", "DeviceScale", "Policy", "Term", "find_policy"]
+__all__ = [
+    "FGD",
+    "FIRST",
+    "FRAGMENTATION",
+    "PACK",
+    "POLICIES",
+    "SPREAD",
+    "DeviceScale",
+    "Policy",
+    "Term",
+    "find_policy",
+]
 
 Term = Literal["rank", "waste", "fragmentation", "pack", "tightness", "spread", "closeness", "gradient"]
 """What a policy looks at.
@@ -115,7 +126,9 @@ FIRST: Final = Policy(name="first", terms=("rank",))
 PACK: Final = Policy(name="pack", terms=("rank", "waste", "pack", "tightness", "closeness"))
 SPREAD: Final = Policy(name="spread", terms=("rank", "waste", "spread", "closeness"))
 FRAGMENTATION: Final = Policy(name="fragmentation", terms=("rank", "waste", "fragmentation", "pack", "closeness"))
-POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (FIRST, PACK, SPREAD, FRAGMENTATION)}
+FGD: Final = Policy(name="fgd", terms=("rank", "gradient"))
+"""Fragmentation gradient descent as published: coarse scores, equal nodes in order of name."""
+POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (FIRST, PACK, SPREAD, FRAGMENTATION, FGD)}
 
 
 def find_policy(name: str) -> Policy | None:

@@ -8,15 +8,16 @@ anywhere is never refused, and each allocation is one that upstream could have m
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from claimsmith.allocate.demand import DemandCounter, DemandProfile
 from claimsmith.allocate.eligibility import RequestShape
 from claimsmith.allocate.engine import SearchLimits
 from claimsmith.allocate.index import NodeView, PreparedCluster
-from claimsmith.allocate.nodestates import NodeState, NodeStates, Place
+from claimsmith.allocate.nodestates import DeviceKind, NodeState, NodeStates, Place
 from claimsmith.allocate.objective import Policy
 from claimsmith.allocate.partitions import PartitionSizes, PartitionTotals
 from claimsmith.allocate.plan import PodPlan, RequestPlan
@@ -28,9 +29,10 @@ from claimsmith.allocate.search import NodeSearch
 from claimsmith.allocate.usage import PoolKey
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
+from claimsmith.model.names import DeviceId
 from claimsmith.model.node import Node
 
-__all__ = ["Placer", "place_claims"]
+__all__ = ["Outlook", "Placer", "place_claims"]
 
 LEARNED_FIRST: Final = 20
 """Pods after which a learned demand is used for the first time."""
@@ -56,16 +58,55 @@ def place_claims(
     return Placer(cluster, policy).place(claims, nodes=nodes, share_ids=share_ids, limits=limits)
 
 
-@dataclass(slots=True, eq=False)
-class _Table:
-    """The ratings of all rows for one kind of pod.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What would come of placing some pods.
 
     Args:
-        seen: How much of the journal of changed rows is in.
+        placed: Whether each of them finds a node.
+        value, fragments: By how much the worth of the nodes, and what lies in fragments, would change, in thousandths
+            of a device.
     """
 
-    ratings: list[Rating | None]
-    seen: int
+    placed: tuple[bool, ...]
+    value: int
+    fragments: int
+
+
+class _Table:
+    """The ratings of all nodes for one kind of pod.
+
+    Attributes:
+        ratings: By the node's place; None where a request finds too few devices.
+        seen: How much of the journal of changed nodes is in.
+    """
+
+    __slots__ = ("_heap", "ratings", "seen")
+
+    def __init__(self, ratings: list[Rating | None]) -> None:
+        self.ratings = ratings
+        self.seen = 0
+        self._heap = _list_costs(ratings)
+        heapify(self._heap)
+
+    def change(self, place: int, rating: Rating | None) -> None:
+        """Take in a new rating of a node."""
+        self.ratings[place] = rating
+        if rating is not None:
+            heappush(self._heap, (rating.cost, place))
+        if len(self._heap) > 4 * len(self.ratings):
+            self._heap = _list_costs(self.ratings)
+            heapify(self._heap)
+
+    def find_best(self) -> int | None:
+        """Return the place of the best node, the first of equal ones; None when none may serve."""
+        while self._heap:
+            cost, place = self._heap[0]
+            rating = self.ratings[place]
+            if rating is not None and rating.cost == cost:
+                return place
+            heappop(self._heap)
+        return None
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +128,11 @@ class _Ranking:
     journal: list[int] = field(default_factory=list)
     tables: OrderedDict[int, _Table] = field(default_factory=OrderedDict)
 
+    def change(self, place: int, state: NodeState) -> None:
+        """Note a node's new state."""
+        self.states[place] = state
+        self.journal.append(place)
+
 
 class Placer:
     """Places pods one after the other by one policy.
@@ -97,7 +143,7 @@ class Placer:
     """
 
     def __init__(self, cluster: PreparedCluster, policy: Policy, *, profile: DemandProfile | None = None) -> None:
-        self._cluster = cluster
+        self.cluster = self._cluster = cluster
         self.policy = policy
         self._states = NodeStates(cluster)
         self._partitions = PartitionTotals(PartitionSizes())
@@ -147,8 +193,7 @@ class Placer:
         self._learn(_list_shapes(plan))
         steps, undecided, last = 0, False, None
         for node, rating in self._order(plan, nodes if isinstance(nodes, tuple) else tuple(nodes)):
-            prefer = None if rating is None else self._prefer(node, rating)
-            decision = NodeSearch(self._cluster, plan, node, limits or SearchLimits(), prefer).decide(share_ids)
+            decision = self.decide_on(node, plan, rating=rating, share_ids=share_ids, limits=limits)
             if isinstance(decision, Allocation) and (fits is None or fits(decision)):
                 return decision
             if isinstance(decision, Refused) and not decision.node_only:
@@ -159,12 +204,75 @@ class Placer:
             return Undecided(steps=steps)
         return last if isinstance(last, Refused) else Pending(steps=steps)
 
+    def foresee(self, pods: Iterable[Iterable[ResourceClaim]], *, nodes: tuple[Node, ...]) -> Outlook:
+        """Return what would come of placing pods one after the other, going by the ratings alone; nothing changes."""
+        plans = [self._cluster.plan(claims) for claims in pods]
+        for plan in plans:
+            self._learn(_list_shapes(plan))
+        ranking, potential = self._follow(nodes), self._get_rater().potential
+        before: dict[int, NodeState] = {}
+        placed = tuple([self._foresee_one(plan, ranking, before) for plan in plans])
+        value, fragments = 0, 0
+        for place, state in before.items():
+            after = ranking.states[place]
+            value += potential.value(after) - potential.value(state)
+            fragments += potential.fragments(after) - potential.fragments(state)
+            ranking.change(place, state)
+        return Outlook(placed=placed, value=value, fragments=fragments)
+
+    def _foresee_one(self, plan: PodPlan, ranking: _Ranking, before: dict[int, NodeState]) -> bool:
+        """Put a pod where it would go; note the state of the node as it was first."""
+        table = self._rate_all(plan, ranking)
+        place = table.find_best()
+        rating = None if place is None else table.ratings[place]
+        if place is None or rating is None or rating.after is None:
+            return False
+        before.setdefault(place, ranking.states[place])
+        ranking.change(place, rating.after)
+        return True
+
     def rate(self, claims: Iterable[ResourceClaim], node: Node) -> Rating | None:
         """Return how good a node is for a pod's claims; None when some request finds too few devices there."""
         plan, view = self._cluster.plan(claims), self._cluster.view_node(node)
         self._learn(_list_shapes(plan))
         state, rater = self._states.find(view), self._get_rater()
         return rater.rate(plan, state, rater.number_plan(plan))
+
+    def survey(self, plans: Sequence[PodPlan], nodes: tuple[Node, ...]) -> list[Sequence[Rating | None]]:
+        """Return the ratings of all nodes for each plan, without what losing partitions costs; None: it can't fit."""
+        self._learn(shape for plan in plans for shape in _list_shapes(plan))
+        ranking = self._follow(nodes)
+        return [self._rate_all(plan, ranking).ratings for plan in plans]
+
+    def decide_on(
+        self,
+        node: Node,
+        plan: PodPlan,
+        *,
+        rating: Rating | None,
+        share_ids: Callable[[], str],
+        limits: SearchLimits | None = None,
+    ) -> Decision:
+        """Return the search's decision for one node; the devices that a rating chose are tried first."""
+        prefer = None if rating is None else self._prefer(node, rating)
+        return NodeSearch(self._cluster, plan, node, limits or SearchLimits(), prefer).decide(share_ids)
+
+    @property
+    def rater(self) -> Rater:
+        """What rates states of nodes under the demand as it is known now."""
+        return self._get_rater()
+
+    def find_state(self, node: Node) -> NodeState:
+        """Return the state that the node is in."""
+        return self._states.find(self._cluster.view_node(node))
+
+    def find_kind(self, node: Node, device: DeviceId) -> DeviceKind | None:
+        """Return the kind of a device as far as it is to be seen from a node; None when it is not."""
+        for pool in self._cluster.view_node(node).pools:
+            if pool.id == device.pool_id:
+                found = next((record for record in pool.devices if record.id == device), None)
+                return None if found is None else self._states.find_kind(found)
+        return None
 
     def value(self, node: Node) -> int:
         """Return what the node is worth to the demand, in thousandths of a device."""
@@ -186,14 +294,18 @@ class Placer:
         if plan.refusal is not None or plan.takes_all:
             yield from ((node, None) for node in nodes)
             return
-        ratings = self._settle(self._rate_all(plan, self._follow(nodes)))
-        hopeful = [(rating.cost, place) for place, rating in enumerate(ratings) if rating is not None]
-        if not hopeful:
-            return
-        best = min(hopeful)[1]
-        yield nodes[best], ratings[best]
-        for _, place in sorted(hopeful)[1:]:
-            yield nodes[place], ratings[place]
+        table = self._rate_all(plan, self._follow(nodes))
+        ratings = self._settle(table.ratings)
+        if ratings is table.ratings:
+            best = table.find_best()
+            if best is None:
+                return
+            yield nodes[best], ratings[best]
+        else:
+            best = None
+        for _, place in sorted(_list_costs(ratings)):
+            if place != best:
+                yield nodes[place], ratings[place]
 
     def _settle(self, ratings: list[Rating | None]) -> list[Rating | None]:
         """The ratings with what losing partitions costs now; equal ones are looked at once."""
@@ -205,22 +317,22 @@ class Placer:
                 settled[id(rating)] = rater.settle(rating)
         return [None if rating is None else settled[id(rating)] for rating in ratings]
 
-    def _rate_all(self, plan: PodPlan, ranking: _Ranking) -> list[Rating | None]:
+    def _rate_all(self, plan: PodPlan, ranking: _Ranking) -> _Table:
         """The rating of each node; only those that have changed since such a pod came are rated again."""
         rater = self._get_rater()
         number = rater.number_plan(plan)
         table = ranking.tables.get(number)
         if table is None:
-            ratings = [rater.rate(plan, state, number) for state in ranking.states]
-            table = ranking.tables[number] = _Table(ratings, 0)
+            table = _Table([rater.rate(plan, state, number) for state in ranking.states])
+            ranking.tables[number] = table
             if len(ranking.tables) > TABLES_MAX:
                 ranking.tables.popitem(last=False)
         else:
             ranking.tables.move_to_end(number)
             for place in dict.fromkeys(ranking.journal[table.seen :]):
-                table.ratings[place] = rater.rate(plan, ranking.states[place], number)
+                table.change(place, rater.rate(plan, ranking.states[place], number))
         table.seen = len(ranking.journal)
-        return table.ratings
+        return table
 
     def _follow(self, nodes: tuple[Node, ...]) -> _Ranking:
         """What is known of the nodes, as they are now."""
@@ -234,8 +346,7 @@ class Placer:
             return self._read_all(nodes)
         for place in {place for change in changes for pool in change.pools for place in ranking.rows.get(pool, ())}:
             view = self._cluster.view_node(nodes[place])
-            ranking.states[place] = self._states.find(view)
-            ranking.journal.append(place)
+            ranking.change(place, self._states.find(view))
             self._count_partitions(view, ranking.states[place])
         ranking.number = self._cluster.changes.number
         return ranking
@@ -288,6 +399,10 @@ class Placer:
     def _place(self, numbers: Mapping[PoolView, int], candidate: Candidate) -> Place:
         record = candidate.record
         return Place(numbers[candidate.view], self._states.find_kind(record), self._states.find_use(record))
+
+
+def _list_costs(ratings: Iterable[Rating | None]) -> list[tuple[tuple[int, ...], int]]:
+    return [(rating.cost, place) for place, rating in enumerate(ratings) if rating is not None]
 
 
 def _list_shapes(plan: PodPlan) -> list[RequestShape]:

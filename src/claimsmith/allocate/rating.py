@@ -32,14 +32,21 @@ class Rating:
         cost: Compared lexicographically. The first number is 1 when the policy's choice did not work out, although
             each request finds enough devices; search may still find others.
         picks: The devices for each request, by the places of claim, request and alternative.
+        after: The node's state then; None when the choice did not work out, or is not known.
         losses: Partitions that can no longer be had then; what that costs depends on the cluster, see `settle`.
         others: Further choices of devices on the node, which may be better when partitions are dear.
     """
 
     cost: tuple[int, ...]
     picks: Mapping[_RequestKey, tuple[Place, ...]]
+    after: NodeState | None = None
     losses: Losses = ()
     others: tuple[Rating, ...] = ()
+
+    @property
+    def choices(self) -> tuple[Rating, ...]:
+        """All choices of devices, one by one."""
+        return (self, *self.others)
 
 
 @dataclass(slots=True, eq=False)
@@ -86,11 +93,25 @@ class Rater:
         """Return the best of a rating's choices of devices, with what losing partitions costs now."""
         if not rating.losses and not rating.others:
             return rating
-        return min(map(self._charge, (rating, *rating.others)), key=lambda choice: choice.cost)
+        return min(map(self._charge, rating.choices), key=lambda choice: choice.cost)
 
     def _charge(self, rating: Rating) -> Rating:
-        cost = self._add_loss(rating.cost, rating.losses, start=1)
-        return rating if cost is rating.cost else Rating(cost, rating.picks)
+        cost = self.charge(rating.cost, rating.losses)
+        return rating if cost is rating.cost else Rating(cost, rating.picks, rating.after)
+
+    def charge(self, cost: tuple[int, ...], losses: Losses) -> tuple[int, ...]:
+        """Return the cost of a rating with what losing partitions costs now."""
+        return self._add_loss(cost, losses, start=1)
+
+    def rate_change(
+        self, before: NodeState, after: NodeState, taken: Iterable[tuple[DeviceKind, RequestPlan]]
+    ) -> Rating:
+        """Return the rating of devices that somebody has: of the node's state with them, from that without them."""
+        found = list(taken)
+        rank = sum(item.alternative for item in {id(item): item for _, item in found}.values())
+        choice = _Choice(before, after, rank, {}, [(kind, item.shape) for kind, item in found])
+        losses = () if self._loss is None else self._find_losses(choice)
+        return Rating((0, *self._find_cost(choice)), {}, after, losses)
 
     def _add_loss(self, cost: tuple[int, ...], losses: Losses, *, start: int) -> tuple[int, ...]:
         """Put the price of losses into a cost, of which `start` numbers come before the policy's terms."""
@@ -135,7 +156,7 @@ class Rater:
             if not self._choose_devices(choice, item):
                 return Rating((1, *[0] * len(self._levels)), {})
         losses = () if self._loss is None else self._find_losses(choice)
-        return Rating((0, *self._find_cost(choice)), choice.picks, losses)
+        return Rating((0, *self._find_cost(choice)), choice.picks, choice.after, losses)
 
     def _rate_options(self, choice: _Choice, item: RequestPlan) -> Rating:
         """Rate each device that a pod for one device may get; without partitions only the best one is kept."""
@@ -146,7 +167,7 @@ class Rater:
             if self._fits(choice.before, spot, item.shape):
                 tried = self._try(choice, spot, item.shape)
                 cost, losses = (0, *self._find_cost(tried)), self._find_losses(tried)
-                found.setdefault((cost, losses), Rating(cost, {key: (spot,)}, losses))
+                found.setdefault((cost, losses), Rating(cost, {key: (spot,)}, tried.after, losses))
         ratings = sorted(found.values(), key=lambda rating: rating.cost)
         if not any(rating.losses for rating in ratings):
             return ratings[0]

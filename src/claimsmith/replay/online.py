@@ -29,6 +29,9 @@ class Run:
         bounds: The most that any allocation of what had arrived could have filled, at the marks; empty without the
             extra `[solver]`.
         fragments: The share of all GPUs that lies idle where a typical pod can't use it, at the end, in percent.
+        final: Allocated GPUs in percent of all, at the end, after moves.
+        final_bound: The bound for all that arrived; None without the extra `[solver]`.
+        moves: Pods that were moved.
         placed, refused: Numbers of pods.
         verified: Number of allocations that were checked; each of them was.
     """
@@ -39,6 +42,9 @@ class Run:
     placed: int
     refused: int
     verified: int
+    final: float
+    final_bound: float | None
+    moves: int = 0
 
 
 def replay_online(cluster: ReplayCluster, arrivals: tuple[TracePod, ...]) -> Run:
@@ -70,12 +76,20 @@ class Journal:
         self._arrived.append((self._arrived[-1] if self._arrived else 0) + pod.total_milli)
         self._allocated.append(self._cluster.allocated_milli)
 
-    def finish(self) -> Run:
-        """Return the outcome, checked against the bounds."""
+    def finish(self, *, moves: int = 0) -> Run:
+        """Return the outcome, checked against the bounds.
+
+        Args:
+            moves: Pods that were moved after the last arrival, which is what `final` counts and `rates` don't.
+        """
         cluster = self._cluster
         capacity = cluster.trace.capacity_milli
         rates = read_curve(self._arrived, self._allocated, capacity)
         bounds = self._find_bounds(rates)
+        final = 100 * cluster.allocated_milli / capacity
+        final_bound = self._find_bound(len(self._pods))
+        if final_bound is not None and final > final_bound + TOLERANCE:
+            raise ReplayError(f"trace {cluster.trace.name}: {final} % allocated in the end, bound {final_bound} %")
         for mark, bound in bounds.items():
             if rates[mark] > bound + TOLERANCE:
                 raise ReplayError(f"trace {cluster.trace.name}: {rates[mark]} % allocated at {mark} %, bound {bound} %")
@@ -87,14 +101,22 @@ class Journal:
             placed=len(cluster.placed),
             refused=len(self._pods) - len(cluster.placed),
             verified=cluster.verified,
+            final=final,
+            final_bound=final_bound,
+            moves=moves,
         )
 
     def _find_bounds(self, rates: Mapping[int, float]) -> dict[int, float]:
         """The bounds at the marks, each for all pods up to the last that counts for the mark."""
         capacity, found = self._cluster.trace.capacity_milli, {}
-        for mark in MARKS:
+        for mark in (mark for mark in MARKS if mark in rates):
             ends = [place for place, asked in enumerate(self._arrived) if round(100 * asked / capacity) == mark]
-            bound = find_bound(self._cluster.trace, self._pods[: ends[-1] + 1]) if ends else None
+            bound = self._find_bound(ends[-1] + 1)
             if bound is not None:
-                found[mark] = 100 * bound.allocated_milli / capacity
+                found[mark] = bound
         return found
+
+    def _find_bound(self, count: int) -> float | None:
+        """The bound for the first pods that arrived, in percent."""
+        bound = find_bound(self._cluster.trace, self._pods[:count])
+        return None if bound is None else 100 * bound.allocated_milli / self._cluster.trace.capacity_milli
