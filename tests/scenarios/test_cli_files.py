@@ -109,14 +109,29 @@ def test_the_table_tells_devices_and_reasons() -> None:
     assert ["pod/default/right", "spare", "one-for-both", "gpu:", "spare/gpu-0"] in lines
 
 
-def test_explain_tells_why_not_node_by_node() -> None:
+def test_explain_tells_why_not_for_each_group_of_nodes() -> None:
     ran = call_claimsmith("explain", "pod/train-1", "-f", EXAMPLE)
 
     assert (ran.code, ran.err) == (1, "")
     first, *rest = ran.out.splitlines()
-    assert first.startswith("pod/default/train-1: 0/5 nodes can serve the claims; ")
+    assert first == "pod/default/train-1 fits on none of 5 nodes"
     assert "node mixed:" in rest
     assert any("gpu-12 in use by default/train-0-gpu-0" in line for line in rest)
+
+
+def test_explain_tells_what_would_help() -> None:
+    ran = call_claimsmith("explain", "pod/train-1", "-f", EXAMPLE)
+    told = ran.out.partition("what would help:\n")[2].splitlines()
+
+    assert told[0].endswith(" to >= 8Gi → 1 node (mixed)")
+    assert "  free claim default/train-0-gpu-0 → 1 node (mixed)" in told
+
+
+def test_explain_tells_programs_what_would_help() -> None:
+    ran = call_claimsmith("explain", "pod/train-1", "-f", EXAMPLE, "-o", "json")
+    changes = [change for fix in json.loads(ran.out)["explanation"]["fixes"] for change in fix["changes"]]
+
+    assert {"op": "free-claims", "value": ["default/train-0-gpu-0"]} in changes
 
 
 def test_explain_tells_what_fits() -> None:

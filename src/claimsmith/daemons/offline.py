@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from claimsmith.allocate.explain import explain_nodes
-from claimsmith.allocate.explain.text import format_event
+from claimsmith.allocate.explain.pending import explain_pending
+from claimsmith.allocate.explain.report import format_note
+from claimsmith.allocate.explain.values import Explanation
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.api.kinds import Kind
@@ -22,6 +23,7 @@ from claimsmith.daemons.clusterplan import ONLY_NODE
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
 from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
 from claimsmith.daemons.scheduler_joint import JointDecider
+from claimsmith.daemons.scheduler_reasons import IN_FULL, IN_SHORT
 from claimsmith.daemons.sorted_manifests import SortedManifests, sort_manifests
 from claimsmith.embedded.controllers.claim_plans import build_group_claim, build_template_claim
 from claimsmith.errors import InputError
@@ -67,10 +69,12 @@ class OfflineDecision:
 
     Args:
         target: `pod/NAMESPACE/NAME` or `claim/NAMESPACE/NAME`.
+        group: The gang that the pod is a part of, as `podgroup/NAMESPACE/NAME`; empty for none.
         node: The node; empty when there is none.
         allocations: What each claim has or gets.
         message: Why there is no node, in one text.
         reasons: The same for machines.
+        explanation: Why, in sets of reasons, and what would help; None when it is no matter of nodes.
     """
 
     target: str
@@ -79,6 +83,13 @@ class OfflineDecision:
     allocations: tuple[tuple[ClaimRef, AllocationResult], ...] = ()
     message: str = ""
     reasons: tuple[Reason, ...] = ()
+    explanation: Explanation | None = None
+    group: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it can be asked for by."""
+        return (self.target, self.group) if self.group else (self.target,)
 
 
 class OfflineCluster:
@@ -139,16 +150,52 @@ class OfflineCluster:
         found = next((decision for decision in self._decide_all() if decision.target in names), None)
         yield found or self._find_other(target, names)
 
-    def _decide_all(self) -> Iterator[OfflineDecision]:
+    def explain(self, target: str) -> OfflineDecision:
+        """Return the decision for one pod, claim or pod group, with what would help if it has to wait.
+
+        Args:
+            target: `pod/NAME`, `claim/NAME` or `podgroup/NAME`, each also with a namespace before the name. What waits
+                before it is decided all the same.
+
+        Raises:
+            InputError: There is no such object.
+        """
+        names = {target, target.replace("/", "/default/", 1)}
+        found = [decision for decision in self._decide_until(names) if names.intersection(decision.names)]
+        if not found:
+            self._decider.limits = IN_FULL
+            return self._find_other(target, names)
+        first = next((decision for decision in found if decision.outcome != "allocated"), found[0])
+        return replace(first, target=next(name for name in first.names if name in names))
+
+    def _decide_until(self, names: set[str]) -> Iterator[OfflineDecision]:
+        """Decide for all that waits up to the names, which are explained in full."""
+        seen = False
+        for decision in self._decide_all(names):
+            matches = bool(names.intersection(decision.names))
+            if seen and not matches:
+                return
+            seen = seen or matches
+            yield decision
+
+    def _decide_all(self, asked: Collection[str] = ()) -> Iterator[OfflineDecision]:
+        """Decide for all that waits.
+
+        Args:
+            asked: Names of what is explained in full.
+        """
         decided: set[PodGroupRef] = set()
         for pod in self._pods:
             gang = self._find_gang(pod)
+            members = (f"pod/{pod.ref}",) if gang is None else _name_gang(gang)
+            self._decider.limits = IN_FULL if set(members).intersection(asked) else IN_SHORT
             if gang is None:
                 yield self._decide_pod(pod)
             elif gang.ref not in decided:
                 decided.add(gang.ref)
                 yield from self._decide_gang(gang)
         for claim in self._lone_claims():
+            self._decider.limits = IN_FULL if f"claim/{claim.ref}" in asked else IN_SHORT
             yield self._decide_claim(claim)
 
     def _find_other(self, target: str, names: set[str]) -> OfflineDecision:
@@ -279,11 +326,12 @@ class OfflineCluster:
         gang = replace(gang, waiting=tuple(self._make_claims(pod) for pod in gang.waiting))
         missing = next(filter(None, map(self._find_missing_template, gang.waiting)), "")
         outcome = self._gangs.decide(gang)
+        name = f"podgroup/{gang.ref}"
         if isinstance(outcome, Unplaced):
             for pod in gang.waiting:
-                yield _refused(pod, replace(outcome, message=missing or outcome.message))
+                yield replace(_refused(pod, replace(outcome, message=missing or outcome.message)), group=name)
             return
-        yield from self._take_gang(gang, outcome)
+        yield from (replace(decision, group=name) for decision in self._take_gang(gang, outcome))
 
     def _take_gang(self, gang: Gang, outcome: GangPlaced) -> Iterator[OfflineDecision]:
         got = {pod.uid: placed for pod, placed in outcome.placed}
@@ -323,10 +371,13 @@ class OfflineCluster:
                 self._cache.see_claim(claim, allocated)
                 return _decided(target, decision.node, [allocated])
             refused = refused or isinstance(decision, Refused)
-        reasons = explain_nodes(self._cluster, (claim,), nodes=nodes)
-        message = format_event(reasons, nodes=len(nodes))
+        explanation = explain_pending(self._cluster, (claim,), nodes=nodes, limits=self._decider.limits)
         return OfflineDecision(
-            target=target, outcome="refused" if refused else "pending", message=message, reasons=reasons
+            target=target,
+            outcome="refused" if refused else "pending",
+            message=format_note(explanation),
+            reasons=explanation.reasons,
+            explanation=explanation,
         )
 
     def _make_claims(self, pod: Pod) -> Pod:
@@ -398,7 +449,18 @@ def _decided(target: str, node: str, claims: Iterable[ResourceClaim]) -> Offline
 
 def _refused(pod: Pod, unplaced: Unplaced) -> OfflineDecision:
     outcome: Literal["pending", "refused"] = "refused" if unplaced.reason == "SchedulerError" else "pending"
-    return OfflineDecision(target=f"pod/{pod.ref}", outcome=outcome, message=unplaced.message, reasons=unplaced.reasons)
+    return OfflineDecision(
+        target=f"pod/{pod.ref}",
+        outcome=outcome,
+        message=unplaced.message,
+        reasons=unplaced.reasons,
+        explanation=unplaced.explanation,
+    )
+
+
+def _name_gang(gang: Gang) -> tuple[str, ...]:
+    """Return what a gang can be asked for by: its own name, and those of its pods."""
+    return (f"podgroup/{gang.ref}", *(f"pod/{pod.ref}" for pod in gang.waiting))
 
 
 def _name(claim: ResourceClaim, pod: Pod) -> ResourceClaim:

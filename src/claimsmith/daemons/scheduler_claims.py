@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from claimsmith.allocate.explain.values import Explanation
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_room import RoomCheck
 from claimsmith.model.claim import ResourceClaim
@@ -37,6 +38,7 @@ class Unplaced:
         quiet: True when that is no news for people, since it lasts but a moment.
         stale: Claims that are allocated where the pod does not fit, and that nobody else uses: they should be freed.
             The special claim of an earlier attempt should be deleted.
+        explanation: Why, in sets of reasons; None when it is no matter of nodes, or none was asked for.
     """
 
     message: str
@@ -46,6 +48,7 @@ class Unplaced:
     tried: bool = True
     quiet: bool = False
     stale: tuple[ResourceClaim, ...] = ()
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

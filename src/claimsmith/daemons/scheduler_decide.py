@@ -5,17 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
 from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.explain import explain_nodes
-from claimsmith.allocate.explain.text import format_event
+from claimsmith.allocate.explain.pending import ExplainLimits
+from claimsmith.allocate.explain.values import Explanation
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.node_selector import matches_node
 from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_claims import ClaimFinder, PodClaims, Unplaced, find_stale_claims
+from claimsmith.daemons.scheduler_reasons import IN_SHORT, explain_attempt, write_note
 from claimsmith.daemons.scheduler_room import RoomCheck
 from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Reason, Refused, Undecided
@@ -26,7 +26,6 @@ from claimsmith.model.workload import ExtendedResourceMapping, NodeAllocatableCl
 from claimsmith.schedule.candidates import CandidateIndex, Candidates, PodNeeds
 from claimsmith.schedule.extended import ExtendedPlan, find_extended_names, plan_class_names
 from claimsmith.schedule.fruitless import FruitlessNodes, get_claims_key
-from claimsmith.schedule.message import render_refusal
 from claimsmith.schedule.score import Placement, get_rank, has_alternatives
 from claimsmith.schedule.usage import UsageIndex
 
@@ -34,7 +33,6 @@ __all__ = ["Attempt", "Decider", "Placed", "Unplaced", "wanted_on"]
 
 _BUDGET_STEPS: Final = 100_000
 _RANKED_NODES_MAX: Final = 32
-_EXPLAINED_NODES_MAX: Final = 200
 _DEVICE_CHANGES: Final = frozenset({"claim-freed", "slice", "class", "taint-rule", "node"})
 _ROOM_CHANGES: Final = frozenset({"pod-freed", "node", "class"})
 
@@ -119,6 +117,8 @@ class Decider:
         cache.subscribe_rules(self._fruitless.forget_all)
         self.searches = 0
         """How often devices were searched for on a node."""
+        self.limits: ExplainLimits = IN_SHORT
+        """How much an explanation may cost, and whether it tells what would help."""
 
     def decide(self, pod: Pod, *, explain: bool = True) -> Placed | Unplaced:
         """Return the decision for a pod; nothing is counted or written yet.
@@ -260,11 +260,12 @@ class Decider:
             kinds |= _ROOM_CHANGES
         special = () if claims.extended is None else (claims.extended,)
         refs = frozenset(str(claim.ref) for claim in (*claims.allocated, *claims.wanted, *special))
-        message, reasons = self._explain(attempt) if explain else ("", ())
+        message, explanation = self._explain(attempt) if explain else ("", None)
         return Unplaced(
             reason="SchedulerError" if failed else "Unschedulable",
             message=message,
-            reasons=reasons,
+            reasons=() if explanation is None else explanation.reasons,
+            explanation=explanation,
             helps=lambda change: change.kind in kinds or change.key in refs,
             stale=special or find_stale_claims(claims.allocated, self._users_of(attempt))[:1],
         )
@@ -281,21 +282,19 @@ class Decider:
         is_used = any(item.ref.namespace == pod.ref.namespace and not item.finished for item in others)
         return frozenset({pod.uid} if is_used else {pod.uid, group.uid})
 
-    def _explain(self, attempt: Attempt) -> tuple[str, tuple[Reason, ...]]:
+    def _explain(self, attempt: Attempt) -> tuple[str, Explanation]:
         """Why there is no node: what the nodes lack, and what keeps their devices from the claims."""
-        within = self._cache.nodes if attempt.within is None else attempt.within
+        nodes = self._cache.nodes
+        if attempt.within is not None:
+            nodes = {name: node for name, node in nodes.items() if name in attempt.within}
         refused = {**attempt.candidates.find_refused(), **attempt.full}
-        refused = {name: found for name, found in refused.items() if name in within}
-        reasons = [reason for found in refused.values() for reason in found]
-        if len(refused) == len(within):
-            return render_refusal(refused), tuple(reasons)
+        refused = {name: found for name, found in refused.items() if name in nodes}
+        self._cluster.update(self._cache.snapshot())
+        tried = [(wanted_on(attempt.claims, plan), found) for plan, found in attempt.groups()]
+        tried = tried or [(attempt.claims.wanted, ())]
+        explanation = explain_attempt(self._cluster, tried, nodes=nodes, refused=refused, limits=self.limits)
         undecided = sum(isinstance(item, Undecided) for item in attempt.decisions)
-        for plan, nodes in attempt.groups():
-            wanted = wanted_on(attempt.claims, plan)
-            left = (node for node in nodes if node.name not in refused)
-            reasons.extend(explain_nodes(self._cluster, wanted, nodes=tuple(islice(left, _EXPLAINED_NODES_MAX))))
-        text = format_event(reasons, nodes=len(within))
-        return f"the search gave up on {undecided} nodes; {text}" if undecided else text, tuple(reasons)
+        return write_note(explanation, refused, undecided=undecided), explanation
 
 
 def _new_id() -> str:

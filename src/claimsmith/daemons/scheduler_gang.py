@@ -15,14 +15,15 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, replace
 
+from claimsmith.allocate.explain.values import Explanation
 from claimsmith.allocate.joint import JointDecision
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_bind import build_reservation
 from claimsmith.daemons.scheduler_claims import Unplaced, find_stale_claims
 from claimsmith.daemons.scheduler_decide import Attempt, Decider, Placed
 from claimsmith.daemons.scheduler_joint import JointDecider, Solve, is_outdated
+from claimsmith.daemons.scheduler_reasons import explain_member
 from claimsmith.model.claim import ResourceClaim
-from claimsmith.model.decision import Reason
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.gangs import Gang, find_mismatch
@@ -225,23 +226,22 @@ class GangDecider:
         pods = [attempt.pod for attempt in attempts]
         trials = [(domain, self._place_in_turn(pods, domain, explain=False)) for domain in domains]
         problems = [problem for _, trial in trials for _, problem in trial.left]
-        message, reasons = "", tuple[Reason, ...]()
-        if explain:
-            message, reasons = self._explain(gang, pods, trials)
+        message, explanation = self._explain(gang, pods, trials) if explain else ("", None)
         return Unplaced(
             message=message,
             helps=lambda change: change.kind == "node" or any(problem.helps(change) for problem in problems),
-            reasons=reasons,
+            reasons=() if explanation is None else explanation.reasons,
+            explanation=explanation,
             reason="SchedulerError" if any(item.reason == "SchedulerError" for item in problems) else "Unschedulable",
             stale=self._find_stale(gang, attempts),
         )
 
     def _explain(
         self, gang: Gang, pods: Sequence[Pod], trials: Sequence[tuple[_Domain, _Trial]]
-    ) -> tuple[str, tuple[Reason, ...]]:
+    ) -> tuple[str, Explanation | None]:
         if not trials:
             where = f"of the pods' group {gang.topology_key}"
-            return f"pod group {gang.ref}: no node has the label {where}; label nodes", ()
+            return f"pod group {gang.ref}: no node has the label {where}; label nodes", None
         domain, _ = max(trials, key=lambda item: len(item[1].placed))
         trial = self._place_in_turn(pods, domain, explain=True)
         fit = len(gang.placed) + len(trial.placed)
@@ -249,9 +249,11 @@ class GangDecider:
         text = f"pod group {gang.ref}: {fit} of at least {gang.min_count} pods fit together{where}; "
         shared = self._explain_sharing(pods, trial, domain)
         if shared:
-            return text + shared, ()
+            return text + shared, None
         pod, problem = trial.left[0]
-        return f"{text}then pod {pod.ref.name}: {problem.message}", problem.reasons
+        nodes = tuple(dict.fromkeys(item.node for _, item in trial.placed))
+        explanation = explain_member(problem.explanation, gang, pod=pod, fit=fit, nodes=nodes)
+        return f"{text}then pod {pod.ref.name}: {problem.message}", explanation
 
     def _explain_sharing(self, pods: Sequence[Pod], trial: _Trial, domain: _Domain) -> str:
         """Say what nodes lack for all pods of a claim whose devices belong to one node; empty when that is not it."""

@@ -150,5 +150,5 @@ def _lift_vetoes(asked: Asked, vetoes: Mapping[str, tuple[Reason, ...]], known: 
                 fitting += [node.name for node in alike]
         if fitting:
             change = Change(op="change-pod", value=text)
-            fixes.append(Fix(text=f"change that the {text}", nodes=tuple(fitting), changes=(change,)))
+            fixes.append(Fix(text=f"change the pod or the node: {text}", nodes=tuple(fitting), changes=(change,)))
     return tuple(fixes)
