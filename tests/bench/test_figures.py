@@ -26,7 +26,7 @@ class OtherPeer:
         return SelectorRates(prepared=2.0, scheduler=1.0)
 
     def measure_nodes(self, problem: dict[str, Any]) -> float:
-        return float(len(problem["nodes"]))
+        return float(len(problem.get("nodes", "1")))
 
 
 def make_figure(*, ours: float = 2.0, peer: float = 8.0, unit: str = "ms") -> Figure:
@@ -90,7 +90,7 @@ def test_unknown_benchmark_is_bad_input(capsys: pytest.CaptureFixture[str]) -> N
     [
         lambda: bench_cel.measure(slices=5, upstream=OtherPeer()),
         lambda: bench_decode.measure(slices=5),
-        bench_hard.measure,
+        lambda: bench_hard.measure(upstream=OtherPeer()),
         lambda: bench_search.measure(nodes=5, upstream=OtherPeer()),
     ],
     ids=["cel", "decode", "hard", "search"],

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from claimsmith.model.decision import Allocation, Pending
+from claimsmith.model.decision import Allocation, Decision, Pending
 from claimsmith.testing.conformance.allocator import decide
-from claimsmith.testing.conformance.records import parse_problem
+from claimsmith.testing.conformance.records import RecordedProblem, parse_problem
 from tests.conformance.recorded import read_lines
 
-__all__ = ["SQUARE_FAMILIES", "HardCase", "solve_hard"]
+__all__ = ["SQUARE_FAMILIES", "HardCase", "solve", "solve_hard"]
 
 SQUARE_FAMILIES = {
     "count-pigeonhole": 1,
@@ -23,6 +23,7 @@ SQUARE_FAMILIES = {
     "mig-claims": 64,
     "mig-4g-last": 128,
     "mig-easy-order": 8,
+    "first-available-counters": 32,
     "first-available-match": 16,
     "gpu-nic-numa": 4,
     "impossible-last": 2,
@@ -37,6 +38,7 @@ class HardCase(NamedTuple):
 
     Args:
         upstream_steps: Steps of upstream's search, which has not ended if it ran out of time.
+        record: The problem as it was recorded.
     """
 
     family: str
@@ -46,16 +48,27 @@ class HardCase(NamedTuple):
     steps: int
     upstream_verdict: str
     upstream_steps: int
+    record: Mapping[str, Any]
 
 
 def solve_hard() -> Iterator[HardCase]:
     """Solve every problem of the families."""
     for line in read_lines("hard"):
         record: dict[str, Any] = json.loads(line)
-        problem, upstream = parse_problem(record), record["upstream"]["results"][0]
-        decision = decide(problem, problem.nodes[0], claims=problem.claims, allocated=problem.allocated)
+        upstream, meta, decision = record["upstream"]["results"][0], record["meta"], solve(parse_problem(record))
         verdict = {Allocation: "feasible", Pending: "infeasible"}.get(type(decision), "undecided")
-        meta = record["meta"]
         yield HardCase(
-            meta["family"], meta["n"], meta["truth"], verdict, decision.steps, upstream["verdict"], upstream["steps"]
+            meta["family"],
+            meta["n"],
+            meta["truth"],
+            verdict,
+            decision.steps,
+            upstream["verdict"],
+            upstream["steps"],
+            record,
         )
+
+
+def solve(problem: RecordedProblem) -> Decision:
+    """Return the decision about a problem of one node: the cluster is prepared and searched."""
+    return decide(problem, problem.nodes[0], claims=problem.claims, allocated=problem.allocated)

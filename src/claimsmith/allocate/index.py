@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, islice
+from operator import is_, is_not
 from typing import Final
 
 from claimsmith.allocate.changes import ChangeLog
@@ -96,7 +98,8 @@ class PreparedCluster:
             self._history.add(SliceRecord(slice, position=0))
         self._rules: tuple[DeviceTaintRule, ...] = ()
         self._slices: Sequence[ResourceSlice] = ()
-        self._claims: Mapping[ClaimRef, ResourceClaim] = {}
+        self._claims: dict[ClaimRef, ResourceClaim] = {}
+        self._given_claims: Mapping[ClaimRef, ResourceClaim] | None = None
         self._records: dict[int, tuple[ResourceSlice, SliceRecord]] = {}
         self._index = SliceIndex(like_stable=self._like_stable)
         self._views: dict[PoolParts, PoolView] = {}
@@ -165,16 +168,29 @@ class PreparedCluster:
 
     def replace_claims(self, claims: Mapping[ClaimRef, ResourceClaim]) -> None:
         """Take over all claims of the cluster; what the allocated ones hold is in use."""
-        if claims is self._claims:
+        if claims is self._given_claims:
             return
-        ledger, known = self._ledger, self._claims
-        for ref, old in known.items():
-            if old.allocation is not None and claims.get(ref) is not old:
-                ledger.remove(old)
-        for ref, claim in claims.items():
-            if claim.allocation is not None and known.get(ref) is not claim:
-                ledger.add(claim)
-        self._claims = claims
+        removed, added = _find_changed(self._claims, claims)
+        for old in removed:
+            self._ledger.remove(old)
+        for new in added:
+            self._ledger.add(new)
+        self._given_claims, self._claims = claims, dict(claims)
+        self._note_uses()
+
+    def see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Take over the change of one claim; None: absent. It costs the same in a cluster of any size."""
+        ref = new.ref if new is not None else old.ref if old is not None else None
+        if ref is None:
+            return
+        known = self._claims.pop(ref, None) if new is None else self._claims.get(ref)
+        if new is not None:
+            self._claims[ref] = new
+        self._given_claims = None
+        if known is not None and known is not new:
+            self._ledger.remove(known)
+        if new is not None and known is not new:
+            self._ledger.add(new)
         self._note_uses()
 
     def hold(self, claim: ResourceClaim) -> None:
@@ -407,3 +423,23 @@ class PreparedCluster:
                 view.live.clear()
         for node in self._nodes.values():
             node.joined.clear()
+
+
+def _find_changed(
+    known: Mapping[ClaimRef, ResourceClaim], claims: Mapping[ClaimRef, ResourceClaim]
+) -> tuple[list[ResourceClaim], list[ResourceClaim]]:
+    """The claims that are gone, or were otherwise, and those that are new, or are otherwise now.
+
+    Mappings that follow each other mostly have the same keys in the same order, and new ones behind.
+    """
+    if all(map(is_, known, claims)):
+        removed = list(compress(known.values(), map(is_not, known.values(), claims.values())))
+        added = list(compress(claims.values(), map(is_not, claims.values(), known.values())))
+        return [*removed, *islice(known.values(), len(claims), None)], [
+            *added,
+            *islice(claims.values(), len(known), None),
+        ]
+    return (
+        [old for ref, old in known.items() if claims.get(ref) is not old],
+        [new for ref, new in claims.items() if known.get(ref) is not new],
+    )

@@ -2,7 +2,8 @@
 
 The answer "no" is a proof; "perhaps" is not. Requests are counted by kind; devices that draw from the same counters
 are counted together, by what combinations of requests they can serve at once (four 1g partitions and one 3g of a
-card). Requests that leave a choice, alternatives and all devices, are not counted, which keeps the proof sound.
+card). Requests that leave a choice, alternatives and all devices, are not counted so, which keeps the proof sound; what
+they take from counters at least is.
 
 Deviates: unfinished.
 """
@@ -19,6 +20,7 @@ from claimsmith.allocate.attempt import Attempt
 from claimsmith.allocate.constraints import AttributeValue, Match
 from claimsmith.allocate.counters import PoolCounters
 from claimsmith.allocate.filling import most_filled
+from claimsmith.allocate.least import LeastNeeds
 from claimsmith.allocate.patterns import Consumption, Pattern, count_most, find_patterns, keep_largest
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
@@ -113,7 +115,7 @@ class _Supply:
 class Lookahead:
     """Counts devices against open requests during one search."""
 
-    __slots__ = ("_attempt", "_cache", "_find_candidates", "_find_counters", "_plan", "_symmetry")
+    __slots__ = ("_attempt", "_cache", "_find_candidates", "_find_counters", "_least", "_plan", "_symmetry")
 
     def __init__(
         self,
@@ -129,6 +131,7 @@ class Lookahead:
         self._symmetry = symmetry
         self._find_candidates = find_candidates
         self._find_counters = find_counters
+        self._least = LeastNeeds(plan, attempt, find_candidates, find_counters)
         self._cache: dict[Hashable, list[Pattern] | None] = {}
 
     def is_hopeless(self, plan: RequestPlan, position: int, start: int) -> bool:
@@ -139,6 +142,8 @@ class Lookahead:
             position: How many devices it has already.
             start: Place in its candidates from which the next one may be taken.
         """
+        if self._least.exceed(plan, position):
+            return True
         demands = list(self._list_demands(plan, position, start))
         if any(demand.need > 0 and not demand.candidates for demand in demands):
             return True

@@ -1,7 +1,7 @@
 """The decision for one pod: upstream's answer, or why there is none.
 
 `allocate` answers one problem. `allocate_on_nodes` answers for many nodes of a cluster that is prepared once and
-follows the snapshots.
+follows the snapshots, `allocate_first` for the first of them that fits.
 
 Source: Allocate in structured/internal/{incubating,experimental}, k8s.io/dynamic-resource-allocation v0.37.2.
 """
@@ -35,7 +35,7 @@ from claimsmith.model.decision import (
 from claimsmith.model.deviations import OURS, Deviation
 from claimsmith.model.node import Node
 
-__all__ = ["NodeSearch", "allocate", "allocate_on_nodes"]
+__all__ = ["NodeSearch", "allocate", "allocate_first", "allocate_on_nodes"]
 
 
 def allocate(
@@ -89,6 +89,37 @@ def allocate_on_nodes(
     plan, bounds = cluster.plan(claims), limits or SearchLimits()
     for place in cluster.group_nodes(plan).scan(nodes):
         yield _decide(cluster, plan, place, limits=bounds, share_ids=share_ids)
+
+
+def allocate_first(
+    cluster: PreparedCluster,
+    claims: Iterable[ResourceClaim],
+    *,
+    nodes: Iterable[Node],
+    share_ids: Callable[[], str],
+    limits: SearchLimits | None = None,
+) -> Decision:
+    """Return the decision for the first node, in order, on which the claims fit.
+
+    Nodes that are alike are searched once. `Pending` names no node and comes without reasons and warnings; its steps
+    are those of the searches that it took. `Undecided` says that no node fits, but some search gave up.
+
+    Args:
+        claims: The pod's claims without allocation, in the order of its `spec.resourceClaims`.
+        limits: For each node on its own.
+    """
+    plan, bounds = cluster.plan(claims), limits or SearchLimits()
+    steps, gave_up = 0, False
+    for node, group in cluster.group_nodes(plan).scan(nodes):
+        if group.pending is not None:
+            continue
+        decision = NodeSearch(cluster, plan, node, bounds).decide(share_ids)
+        group.note(decision)
+        if isinstance(decision, Allocation) or (isinstance(decision, Refused) and not decision.node_only):
+            return decision
+        steps += decision.steps
+        gave_up = gave_up or isinstance(decision, Undecided)
+    return Undecided(steps=steps) if gave_up else Pending(steps=steps)
 
 
 def _decide(

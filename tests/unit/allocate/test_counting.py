@@ -23,7 +23,7 @@ from claimsmith.testing.builders import (
     slice_,
     sub,
 )
-from tests.unit.allocate.solving import devices, problem, solve
+from tests.unit.allocate.solving import devices, problem, solve, solve_impatiently
 
 UNITS = CounterId("card", "units")
 SIZE = 'device.attributes["gpu.example.test"].size == {size}'
@@ -176,7 +176,7 @@ def test_an_impossible_last_request_is_found_out_at_once() -> None:
     assert decision.steps <= 64
 
 
-def test_alternatives_on_shared_counters_stay_below_cubic_steps() -> None:
+def test_alternatives_are_counted_by_the_least_that_each_takes_of_a_shared_counter() -> None:
     sizes = (25, 20, 16, 14, 12, 10)
     parts = [
         device(f"p-{size}-{place}", attributes={"size": size}, counters=[consumes("card", {"units": size})])
@@ -190,7 +190,30 @@ def test_alternatives_on_shared_counters_stay_below_cubic_steps() -> None:
     decision = solve(problem(counters, slice_(*parts, name="devices", slice_count=2), claim("c", *wanted)))
 
     assert isinstance(decision, Allocation)
-    assert decision.steps < 20_000
+    assert decision.steps < 500
+
+
+def test_alternatives_that_may_do_without_a_counter_are_not_counted_on_it() -> None:
+    parts = [
+        device(f"p{place}", attributes={"size": 1}, counters=[consumes("card", {"units": 1})]) for place in range(3)
+    ]
+    free = [device(f"f{place}", attributes={"size": 2}) for place in range(3)]
+    counters = slice_(name="counters", slice_count=2, shared_counters=(counter_set("card", {"units": 1}),))
+    wanted = [
+        alternatives(f"r{number}", sub("part", SIZE.format(size=1)), sub("whole", SIZE.format(size=2)))
+        for number in range(4)
+    ]
+    decision = solve_impatiently(problem(counters, slice_(*parts, *free, name="d", slice_count=2), claim("c", *wanted)))
+
+    assert devices(decision) == [["p0", "f0", "f1", "f2"]]
+
+
+def test_shares_of_one_device_take_its_counters_once() -> None:
+    shared = device("s", counters=[consumes("card", {"units": 1})], allow_multiple_allocations=True)
+    counters = slice_(name="counters", slice_count=2, shared_counters=(counter_set("card", {"units": 1}),))
+    wanted = claim("c", *(request(f"r{number}") for number in range(3)))
+
+    assert devices(solve_impatiently(problem(counters, slice_(shared, name="d", slice_count=2), wanted))) == [["s"] * 3]
 
 
 def test_a_thousand_devices_wanted_are_no_matter_of_stack_depth() -> None:
