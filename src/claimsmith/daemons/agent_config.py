@@ -230,6 +230,7 @@ def build_front_ends(config: AgentConfig, chosen: DriverSection, *, path: str) -
         report=_build_pace(config, report, path=f"{path}.deviceReport") if report and report.enabled else None,
         loop=LoopOptions(
             rediscover_s=_at_least(config, f"{path}.rediscoverSeconds", chosen.rediscover_seconds, 1.0),
+            not_listed_effect=chosen.not_listed,
             health=parse_health_policy(chosen.health, path=f"{path}.health", locate=config.locate),
         ),
     )

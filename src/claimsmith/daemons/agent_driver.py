@@ -61,11 +61,13 @@ class LoopOptions:
     Args:
         rediscover_s: Seconds between two calls of `discover` when nothing asks for one.
         recheck_held_s: Seconds between two looks at who holds devices that are listed no longer.
+        not_listed_effect: Effect of the taint that such devices have meanwhile: NoSchedule or NoExecute.
         health: When a device that failed may be used again.
     """
 
     rediscover_s: float = 60.0
     recheck_held_s: float = 10.0
+    not_listed_effect: str = "NoSchedule"
     health: HealthPolicy = field(default_factory=HealthPolicy)
 
 
@@ -163,7 +165,12 @@ class DriverLoop:
             taints = self._graded.look(time.monotonic())
         taints = self._graded.for_slices(taints)
         held = await self._find_held(self._missing(self._publisher, inventory))
-        self._publisher.publish(inventory, notes=DeviceNotes(taints=_join(taints, self._find_uses()), held=held))
+        notes = DeviceNotes(
+            taints=_join(taints, self._find_uses()),
+            held=held,
+            not_listed_effect=self._options.not_listed_effect,
+        )
+        self._publisher.publish(inventory, notes=notes)
         return held
 
     def _is_due(self) -> bool:

@@ -127,6 +127,7 @@ class DriverSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         device_report: The DeviceReport; off when left out.
         health: What becomes of devices that fail; see health.md.
         rediscover_seconds: Seconds between two calls of the driver's `discover` when nothing asks for one; at least 1.
+        not_listed: Effect of the taint of devices that the driver lists no longer while claims hold them.
     """
 
     plugin: str
@@ -140,6 +141,7 @@ class DriverSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     device_report: ReportSection | None = None
     health: Any = None
     rediscover_seconds: float = 60.0
+    not_listed: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
 
 
 class ConfigContent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -20,7 +20,7 @@ from claimsmith.publish.limits import find_counter_set_fault, find_device_fault
 __all__ = ["NOT_LISTED_TAINT", "DeviceNotes", "PoolContent", "PublishProblem", "plan_content"]
 
 NOT_LISTED_TAINT: Final = DeviceTaint(key="claimsmith.dev/not-listed", effect="NoSchedule")
-"""Taint of a device that its driver lists no longer while a claim holds it."""
+"""Taint of a device that its driver lists no longer while a claim holds it, unless another effect is wished for."""
 _TAINTS_MAX: Final = 16
 
 
@@ -31,10 +31,12 @@ class DeviceNotes:
     Args:
         taints: Taints by device, such as those for health; added to the driver's own.
         held: Devices that claims hold; they stay published although the driver lists them no longer.
+        not_listed_effect: Effect of the taint of such devices: NoSchedule, or NoExecute, which evicts their pods.
     """
 
     taints: Mapping[DeviceId, tuple[DeviceTaint, ...]] = field(default_factory=dict)
     held: frozenset[DeviceId] = frozenset()
+    not_listed_effect: str = "NoSchedule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +188,8 @@ class _Planner:
                 for name in (item.counter_set for item in device.consumes_counters):
                     if name not in sets and name in old_sets:
                         sets[name] = old_sets[name]
-                yield self._noted(_without_unknown_counters(device, sets), NOT_LISTED_TAINT)
+                taint = replace(NOT_LISTED_TAINT, effect=self.notes.not_listed_effect)
+                yield self._noted(_without_unknown_counters(device, sets), taint)
 
     def _noted(self, device: Device, *more: DeviceTaint) -> Device:
         """Return a device with the taints that are known of it, at most as many as the API allows."""

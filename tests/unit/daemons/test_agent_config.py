@@ -71,6 +71,7 @@ def test_every_way_of_offering_is_switched_by_itself(tmp_path: Path) -> None:
         "extendedResources: [{resource: example.com/counted}]",
         "deviceReport: {intervalSeconds: 5}",
         "rediscoverSeconds: 30",
+        "notListed: NoExecute",
     )
     fronts = only(read(tmp_path, text)).fronts
 
@@ -83,7 +84,7 @@ def test_every_way_of_offering_is_switched_by_itself(tmp_path: Path) -> None:
     assert fronts.report is not None
     assert fronts.report.interval_s == 5
     assert fronts.loop is not None
-    assert fronts.loop.rediscover_s == 30
+    assert (fronts.loop.rediscover_s, fronts.loop.not_listed_effect) == (30, "NoExecute")
 
 
 def test_a_section_that_is_not_enabled_is_off(tmp_path: Path) -> None:
@@ -148,6 +149,7 @@ def test_label_options_are_those_of_the_node(tmp_path: Path) -> None:
         ),
         (driver("extendedResources: [{resource: x}]"), 7, r"extendedResources\[0\]\.resource: found 'x'"),
         (driver("deviceReport: {intervalSeconds: 0}"), 7, r"intervalSeconds: found 0(\.0)?, allowed 0\.5 or more"),
+        (driver("notListed: PreferNoSchedule"), 7, r"notListed: found .*PreferNoSchedule"),
         (driver("rediscoverSeconds: 0"), 7, r"rediscoverSeconds: found 0(\.0)?, allowed 1 or more"),
         (driver("health: {holdSecond: 1}"), 7, r"health\.holdSecond: .* write holdSeconds"),
         (spec("labels: {prefix: kubernetes.io}", "drivers: [{plugin: simulated}]"), 4, r"spec\.labels\.prefix: found"),

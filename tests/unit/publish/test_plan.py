@@ -233,6 +233,16 @@ def test_a_device_that_a_claim_holds_is_tainted_instead_of_dropped() -> None:
     assert plan_slices(OWNER, parts(1, 2), store.items, notes=held) == SlicePlan()
 
 
+def test_a_held_device_that_is_listed_no_longer_evicts_its_pods_where_that_is_wished_for() -> None:
+    store = StoredSlices()
+    published(Inventory.of(*gpus(1)), store=store)
+    held = DeviceNotes(held=frozenset({DeviceId(b.DRIVER, b.NODE, "gpu-000")}), not_listed_effect="NoExecute")
+    published(Inventory.of(), store=store, notes=held)
+
+    (kept,) = store.items[0].devices
+    assert kept.taints == (replace(NOT_LISTED_TAINT, effect="NoExecute"),)
+
+
 def test_a_held_device_goes_with_its_claim() -> None:
     store = StoredSlices()
     published(Inventory.of(*gpus(2)), store=store)
