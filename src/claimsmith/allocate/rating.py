@@ -161,14 +161,14 @@ class Rater:
     def _rate_options(self, choice: _Choice, item: RequestPlan) -> Rating:
         """Rate each device that a pod for one device may get; without partitions only the best one is kept."""
         key = (item.claim, item.request, item.alternative)
-        found: dict[object, Rating] = {}
+        ratings: list[Rating] = []
         spots = {Place(p, kind, use): None for p, pool in enumerate(choice.before.pools) for kind, use in pool.items}
         for spot in spots:
             if self._fits(choice.before, spot, item.shape):
                 tried = self._try(choice, spot, item.shape)
                 cost, losses = (0, *self._find_cost(tried)), self._find_losses(tried)
-                found.setdefault((cost, losses), Rating(cost, {key: (spot,)}, tried.after, losses))
-        ratings = sorted(found.values(), key=lambda rating: rating.cost)
+                ratings.append(Rating(cost, {key: (spot,)}, tried.after, losses))
+        ratings.sort(key=lambda rating: rating.cost)
         if not any(rating.losses for rating in ratings):
             return ratings[0]
         return replace(ratings[0], others=tuple(ratings[1:]))
