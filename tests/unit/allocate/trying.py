@@ -112,6 +112,6 @@ def stranger(name: str) -> ConsumerReference:
 
 
 __all__ = [
-    "DAEMONS", "SET", "budget", "cluster", "gpus", "held_by", "names", "quantities", "ref", "running", "sharing",
+    "DAEMONS", "SET", "Held", "budget", "cluster", "gpus", "held_by", "names", "quantities", "ref", "running", "sharing",
     "stranger", "waiting",
 ]  # fmt: skip
