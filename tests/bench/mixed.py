@@ -55,9 +55,7 @@ def _draw_node(name: str, chance: random.Random) -> list[ResourceSlice]:
     """The GPUs of a node, two to four at each NUMA node, and its NICs."""
     model, each = chance.choice(list(MODELS)), chance.choice([2, 3, 4])
     gpus = [
-        device(
-            f"gpu-{numa}-{number}", attributes={"model": model, NUMA: numa}, capacity={"memory": MODELS[model]}
-        )
+        device(f"gpu-{numa}-{number}", attributes={"model": model, NUMA: numa}, capacity={"memory": MODELS[model]})
         for numa in range(2)
         for number in range(each)
     ]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from claimsmith.allocate.batch import Batch, Gang, JointDecision, JointLimits, Member
-from claimsmith.allocate.cpsat.assignment import assign, find_broken
+from claimsmith.allocate.cpsat.assignment import assign
 from claimsmith.allocate.cpsat.decide import model_batch
 from claimsmith.allocate.cpsat.hint import search_batch
 from claimsmith.allocate.cpsat.layout import lay_out
@@ -211,7 +211,7 @@ def test_the_model_admits_what_search_finds_at_the_same_cost(asked: JointProblem
         for level in model.levels
     )
 
-    assert find_broken(model.linear, start) is None
+    assert model.linear.find_broken(start) is None
     assert costs == objective.measure(floor)
 
 

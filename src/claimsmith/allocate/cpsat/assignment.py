@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from claimsmith.allocate.cpsat.linear import LinearModel, Row
 from claimsmith.allocate.cpsat.model import Chosen, PlacementModel, Use
 from claimsmith.allocate.cpsat.offers import Cell, Offer
 from claimsmith.allocate.cpsat.parts import Part
@@ -13,10 +12,10 @@ from claimsmith.allocate.cpsat.solution import Solution
 from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId, RequestName
 
-__all__ = ["assign", "complete", "find_broken"]
+__all__ = ["assign"]
 
 
-def assign(model: PlacementModel, solution: Solution) -> dict[int, int]:
+def assign(model: PlacementModel, solution: Solution) -> list[int]:
     """Return the values of the variables that an answer stands for; what the model can't say is left out."""
     assigner = _Assigner(model)
     for place in solution.order:
@@ -25,40 +24,7 @@ def assign(model: PlacementModel, solution: Solution) -> dict[int, int]:
     known.update(model.cells.values())
     known.update(chosen.variable for chosen in model.chosen)
     known.update(use.variable for use in model.uses if use.variable is not None)
-    return complete(model.linear, {variable: assigner.values[variable] for variable in known})
-
-
-def complete(linear: LinearModel, values: Mapping[int, int]) -> dict[int, int]:
-    """Return values for all variables: those that are not known yet as small as the rows before allow."""
-    known = dict(values)
-    rows: dict[int, list[Row]] = defaultdict(list)
-    for row in linear.rows:
-        rows[max(row.expression)].append(row)
-    for variable in range(len(linear.upper)):
-        if variable not in known:
-            needed = [_find_least(row, variable, known) for row in rows.get(variable, ())]
-            known[variable] = min(linear.upper[variable], max([linear.lower[variable], *needed]))
-    return known
-
-
-def find_broken(linear: LinearModel, values: Mapping[int, int]) -> Row | None:
-    """Return a row that the values break; None when they are an answer."""
-    for row in linear.rows:
-        total = sum(values[variable] * factor for variable, factor in row.expression.items())
-        if (row.lower is not None and total < row.lower) or (row.upper is not None and total > row.upper):
-            return row
-    return None
-
-
-def _find_least(row: Row, variable: int, known: Mapping[int, int]) -> int:
-    """The least value of the row's last variable that satisfies the row."""
-    factor = row.expression[variable]
-    rest = sum(known.get(other, 0) * value for other, value in row.expression.items() if other != variable)
-    if row.upper is not None and factor < 0:
-        return -((row.upper - rest) // -factor) if rest > row.upper else 0
-    if row.lower is not None and factor > 0:
-        return -((rest - row.lower) // factor) if rest < row.lower else 0
-    return 0
+    return model.linear.complete({variable: assigner.values[variable] for variable in known})
 
 
 class _Assigner:

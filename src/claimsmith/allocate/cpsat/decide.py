@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from claimsmith.allocate.batch import JointLimits
-from claimsmith.allocate.cpsat.assignment import assign, find_broken
-from claimsmith.allocate.cpsat.hint import OneByOne, list_units
+from claimsmith.allocate.cpsat.assignment import assign
+from claimsmith.allocate.cpsat.hint import FirstFit, OneByOne, list_units
 from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.ledger import BatchLedger
 from claimsmith.allocate.cpsat.linear import LinearModel
@@ -104,11 +104,11 @@ def solve_batch(
     if len(batch.linear.upper) > VARIABLES_MAX:
         return Solved(solution=None, gaps=(*gaps, f"a model of {len(batch.linear.upper)} variables"))
     start = assign(batch.placement, floor)
-    if find_broken(batch.linear, start) is not None:
-        start = dict.fromkeys(start, 0)
+    if batch.linear.find_broken(start) is not None:
+        start = batch.linear.complete({})
     answer = solve_levels(
         batch.linear,
-        [level.expression for level in batch.levels],
+        batch.levels,
         start=start,
         effort=limits.solver_effort,
         seed=limits.seed,
@@ -162,7 +162,7 @@ def _realise(
         if problem:
             return None, problem
         units = [unit for unit in list_units(layout) if batch.left_out.keys() & set(unit)]
-        OneByOne(layout, limits.search, share_ids, ledger=ledger).extend(units)
+        OneByOne(layout, FirstFit(layout, limits.search, share_ids), ledger=ledger).extend(units)
         return ledger.conclude(), ""
     finally:
         ledger.undo(0)

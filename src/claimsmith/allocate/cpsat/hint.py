@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.ledger import BatchLedger
 from claimsmith.allocate.cpsat.objective import Objective
 from claimsmith.allocate.cpsat.solution import Solution
 from claimsmith.allocate.engine import SearchLimits
+from claimsmith.allocate.placing import Placer
 from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.model.claim import ResourceClaim
-from claimsmith.model.decision import Allocation, Refused, Undecided
+from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
 from claimsmith.model.names import ClaimRef
+from claimsmith.model.node import Node
 
-__all__ = ["OneByOne", "list_orders", "list_units", "search_batch"]
+__all__ = ["BestFit", "Chooser", "FirstFit", "OneByOne", "list_orders", "list_units", "search_batch"]
 
 Unit = tuple[int, ...]
 """Members that are decided together: those of a gang, or one that is in none."""
@@ -23,8 +28,16 @@ Unit = tuple[int, ...]
 def search_batch(
     layout: Layout, objective: Objective, *, limits: SearchLimits, share_ids: Callable[[], str]
 ) -> Solution:
-    """Return the best answer of deciding one by one, over several orders; of equally good ones the first."""
-    found = [OneByOne(layout, limits, share_ids).run(order) for order in list_orders(layout)]
+    """Return the best answer of deciding one by one; of equally good ones the first.
+
+    The first node that fits is taken in the order in which the members came; the best node by the policy in that
+    order, the largest first, and the smallest first.
+    """
+    orders = list_orders(layout)
+    passes: list[tuple[list[Unit], Chooser]] = [(orders[0], FirstFit(layout, limits, share_ids))]
+    best = BestFit(layout, limits, share_ids, Placer(layout.cluster, objective.policy))
+    passes += [(order, best) for order in orders]
+    found = [OneByOne(layout, chooser).run(order) for order, chooser in passes]
     return min(found, key=objective.measure)
 
 
@@ -41,6 +54,63 @@ def list_orders(layout: Layout) -> list[list[Unit]]:
     return [order for place, order in enumerate(orders) if order not in orders[:place]]
 
 
+class Chooser(Protocol):
+    """Finds a node and devices for claims."""
+
+    def choose(
+        self, claims: tuple[ResourceClaim, ...], names: tuple[str, ...], fits: Callable[[str], bool]
+    ) -> Decision:
+        """Return the decision on the nodes of these names, as far as they fit otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFit:
+    """The first node on which the claims find devices."""
+
+    layout: Layout
+    limits: SearchLimits
+    share_ids: Callable[[], str]
+
+    def choose(
+        self, claims: tuple[ResourceClaim, ...], names: tuple[str, ...], fits: Callable[[str], bool]
+    ) -> Decision:
+        """Return the first allocation in the order of the nodes."""
+        nodes = (self.layout.nodes[name] for name in names if fits(name))
+        failed: Decision = Pending()
+        for decision in allocate_on_nodes(
+            self.layout.cluster, claims, nodes=nodes, share_ids=self.share_ids, limits=self.limits
+        ):
+            if isinstance(decision, Allocation):
+                return decision
+            if isinstance(decision, Refused) and not decision.node_only:
+                return decision
+            if isinstance(decision, Undecided):
+                failed = decision
+        return failed
+
+
+@dataclass(frozen=True, slots=True)
+class BestFit:
+    """The best node by a policy."""
+
+    layout: Layout
+    limits: SearchLimits
+    share_ids: Callable[[], str]
+    placer: Placer
+    _tuples: dict[tuple[str, ...], tuple[Node, ...]] = field(default_factory=dict)
+
+    def choose(
+        self, claims: tuple[ResourceClaim, ...], names: tuple[str, ...], fits: Callable[[str], bool]
+    ) -> Decision:
+        """Return the allocation on the node that the policy ranks first."""
+        nodes = self._tuples.get(names)
+        if nodes is None:
+            nodes = self._tuples[names] = tuple(self.layout.nodes[name] for name in names)
+        return self.placer.place(
+            claims, nodes=nodes, share_ids=self.share_ids, limits=self.limits, fits=lambda found: fits(found.node)
+        )
+
+
 class OneByOne:
     """One pass over members of a batch.
 
@@ -48,15 +118,8 @@ class OneByOne:
         ledger: What has been booked before; None for nothing.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        limits: SearchLimits,
-        share_ids: Callable[[], str],
-        *,
-        ledger: BatchLedger | None = None,
-    ) -> None:
-        self._layout, self._limits, self._share_ids = layout, limits, share_ids
+    def __init__(self, layout: Layout, chooser: Chooser, *, ledger: BatchLedger | None = None) -> None:
+        self._layout, self._chooser = layout, chooser
         self._ledger = BatchLedger(layout) if ledger is None else ledger
 
     def run(self, order: Iterable[Unit]) -> Solution:
@@ -84,22 +147,14 @@ class OneByOne:
         self._place_together(unit, self._layout.gangs[gang][0].min_count)
 
     def _place(self, place: int) -> None:
-        wanted = self._ledger.find_wanted(place)
-        nodes = [self._layout.nodes[name] for name in self._ledger.find_nodes(place)]
-        undecided = None
-        for decision in allocate_on_nodes(
-            self._layout.cluster, wanted, nodes=nodes, share_ids=self._share_ids, limits=self._limits
-        ):
-            if isinstance(decision, Allocation):
-                self._ledger.book(place, decision, wanted)
-                self._ledger.failed.pop(place, None)
-                return
-            if isinstance(decision, Undecided) or (isinstance(decision, Refused) and not decision.node_only):
-                undecided = decision
-                if isinstance(decision, Refused):
-                    break
-        if undecided is not None:
-            self._ledger.failed[place] = undecided
+        ledger = self._ledger
+        wanted, names = ledger.find_wanted(place), self._layout.allowed[place]
+        decision = self._chooser.choose(wanted, names, lambda name: ledger.is_open(place, name))
+        if isinstance(decision, Allocation):
+            ledger.book(place, decision, wanted)
+            ledger.failed.pop(place, None)
+        elif isinstance(decision, Undecided) or (isinstance(decision, Refused) and not decision.node_only):
+            ledger.failed[place] = decision
 
     def _place_together(self, unit: Unit, min_count: int) -> None:
         """Try the first members of a gang on one node, by one search over the claims of all of them."""
@@ -111,22 +166,27 @@ class OneByOne:
         for place in members:
             wanted[place] = tuple(claim for claim in self._ledger.find_wanted(place) if claim.ref not in seen)
             seen.update(claim.ref for claim in wanted[place])
-        names = [set(self._ledger.find_nodes(place)) for place in members]
-        nodes = [self._layout.nodes[name] for name in self._layout.allowed[unit[0]] if all(name in n for n in names)]
-        claims = [claim for place in members for claim in wanted[place]]
-        for decision in allocate_on_nodes(
-            self._layout.cluster, claims, nodes=nodes, share_ids=self._share_ids, limits=self._limits
-        ):
-            if isinstance(decision, Allocation) and self._book_all(decision, wanted):
-                for place in unit[min_count:]:
-                    self._place(place)
-                return
+        claims = tuple(claim for place in members for claim in wanted[place])
+        decision = self._chooser.choose(claims, self._layout.allowed[unit[0]], lambda name: self._admits(members, name))
+        if isinstance(decision, Allocation) and self._book_all(decision, wanted):
+            for place in unit[min_count:]:
+                self._place(place)
+
+    def _admits(self, members: Unit, name: str) -> bool:
+        """Whether a node is open to each of the members, and has room for all of them."""
+        demand: Counter[str] = Counter()
+        for place in members:
+            demand.update(self._layout.members[place].demand)
+        return all(
+            name in self._layout.allowed[place] and self._ledger.is_open(place, name, demand=demand)
+            for place in members
+        )
 
     def _book_all(self, decision: Allocation, wanted: dict[int, tuple[ResourceClaim, ...]]) -> bool:
         """Count what members have got together; False, and nothing counted, when the node has no room for all."""
         before, start = len(self._ledger.order), 0
         for place, claims in wanted.items():
-            if decision.node not in self._ledger.find_nodes(place):
+            if not self._ledger.is_open(place, decision.node):
                 self._ledger.undo(before)
                 return False
             part = decision.results[start : start + len(claims)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 
 from claimsmith.allocate.cpsat.layout import Layout, has_room, reaches
@@ -31,16 +31,18 @@ class BatchLedger:
         claims = {claim.ref: claim for claim in self._layout.members[place].claims if claim.allocation is None}
         return tuple(claim for ref, claim in claims.items() if ref not in self._allocated)
 
-    def find_nodes(self, place: int) -> Iterator[str]:
-        """Give the nodes that have room for a member and reach the devices that its claims have got."""
+    def is_open(self, place: int, name: str, *, demand: Mapping[str, int] | None = None) -> bool:
+        """Tell whether a node has room for a member and reaches the devices that its claims have got.
+
+        Args:
+            demand: What it must have room for instead of the member's own demand, in nano units.
+        """
         member, layout = self._layout.members[place], self._layout
+        wanted = member.demand if demand is None else demand
+        if not has_room(layout.batch, name, wanted, taken=self._taken.get(name, Counter())):
+            return False
         allocations = [self._allocated[claim.ref] for claim in member.claims if claim.ref in self._allocated]
-        for name in layout.allowed[place]:
-            taken = self._taken.get(name, Counter())
-            if has_room(layout.batch, name, member.demand, taken=taken) and all(
-                reaches(allocation, layout.nodes[name]) for allocation in allocations
-            ):
-                yield name
+        return all(reaches(allocation, layout.nodes[name]) for allocation in allocations)
 
     def book(self, place: int, found: Allocation, wanted: tuple[ResourceClaim, ...]) -> None:
         """Count what a member has got for the claims that it wanted."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Final
 
-__all__ = ["Expression", "LinearModel", "Row", "add_up", "scale"]
+__all__ = ["Expression", "LinearModel", "Row", "add_up", "evaluate", "scale"]
 
 Expression = Mapping[int, int]
 """A sum: coefficients by variable."""
@@ -23,6 +23,16 @@ class Row:
     expression: Expression
     lower: int | None
     upper: int | None
+
+    def find_least(self, variable: int, known: Mapping[int, int]) -> int:
+        """Return the least value of a variable that satisfies the row, with the others as they are known; else 0."""
+        factor = self.expression[variable]
+        rest = sum(known.get(other, 0) * value for other, value in self.expression.items() if other != variable)
+        if self.upper is not None and factor < 0 and rest > self.upper:
+            return -((self.upper - rest) // -factor)
+        if self.lower is not None and factor > 0 and rest < self.lower:
+            return -((rest - self.lower) // factor)
+        return 0
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +64,31 @@ class LinearModel:
             least += min(ends)
             most += max(ends)
         return least, most
+
+    def complete(self, values: Mapping[int, int]) -> list[int]:
+        """Return values for all variables: those that are not known yet as small as the rows before them allow."""
+        known = dict(values)
+        rows: dict[int, list[Row]] = {}
+        for row in self.rows:
+            rows.setdefault(max(row.expression), []).append(row)
+        for variable in range(len(self.upper)):
+            if variable not in known:
+                needed = [row.find_least(variable, known) for row in rows.get(variable, ())]
+                known[variable] = min(self.upper[variable], max([self.lower[variable], *needed]))
+        return [known[variable] for variable in range(len(self.upper))]
+
+    def find_broken(self, values: Sequence[int]) -> Row | None:
+        """Return a row that the values break; None when they are an answer."""
+        for row in self.rows:
+            total = evaluate(row.expression, values)
+            if (row.lower is not None and total < row.lower) or (row.upper is not None and total > row.upper):
+                return row
+        return None
+
+
+def evaluate(expression: Expression, values: Sequence[int]) -> int:
+    """Return what a sum comes to."""
+    return sum(values[variable] * factor for variable, factor in expression.items())
 
 
 def add_up(parts: Iterable[tuple[Expression, int]]) -> dict[int, int]:

@@ -161,7 +161,7 @@ class Realiser:
     def _place(self, place: int, target: Target, shared: dict[ClaimRef, Target]) -> str:
         cluster, name = self._model.layout.cluster, self._model.layout.members[place].name
         wanted = self._ledger.find_wanted(place)
-        if target.node not in self._ledger.find_nodes(place):
+        if not self._ledger.is_open(place, target.node):
             return f"member {name}: node {target.node} is not open to it"
         plan = cluster.plan(wanted)
         search = _HeldSearch(cluster, plan, self._model.layout.nodes[target.node], SearchLimits(budget_steps=10_000))

@@ -5,17 +5,20 @@ Source: CP-SAT of OR-tools 9.15, `ortools.sat.python.cp_model`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
-from claimsmith.allocate.cpsat.linear import Expression, LinearModel
+from claimsmith.allocate.cpsat.linear import Expression, LinearModel, evaluate
+from claimsmith.allocate.cpsat.terms import Level
 
 __all__ = ["Answer", "is_installed", "solve_levels"]
 
-SHARE: Final = 0.6
+SHARE: Final = 0.5
 """Part of what is left of the effort that one level may use, unless it is the last."""
+ENDLESS: Final = 1 << 62
+"""A bound that no sum of a model reaches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +27,8 @@ class Answer:
 
     Args:
         values: One for each variable.
-        bounds: For each level the least cost that is possible with the levels before as they are; the list ends after
-            the first level whose bound is not reached.
+        bounds: For each level the least value of its sum that is possible with the levels before as they are; the
+            list ends after the first level whose bound is not reached.
         effort: Deterministic seconds that were used.
     """
 
@@ -40,7 +43,7 @@ def is_installed() -> bool:
 
 
 def solve_levels(
-    linear: LinearModel, levels: Sequence[Expression], *, start: Mapping[int, int], effort: float, seed: int
+    linear: LinearModel, levels: Sequence[Level], *, start: Sequence[int], effort: float, seed: int
 ) -> Answer:
     """Return values that make the levels small, in this order.
 
@@ -48,70 +51,79 @@ def solve_levels(
         start: An answer that breaks no row; the one that is returned is at least as good.
         effort: Deterministic seconds for all levels.
     """
-    return _Solve(linear, start=start, effort=effort, seed=seed).run(levels)
+    solve = _Solve(linear, effort=effort, seed=seed)
+    values, bounds, is_open = list(start), list[int](), False
+    for place, level in enumerate(levels):
+        least = linear.find_range(level.expression)[0]
+        if evaluate(level.expression, values) > least:
+            values, bound = solve.improve(level, values, share=1.0 if place == len(levels) - 1 else SHARE)
+            least = max(least, bound)
+        cost = evaluate(level.expression, values)
+        if not is_open:
+            bounds.append(least)
+        is_open = is_open or cost > least
+        solve.keep(level, cost)
+    return Answer(values=tuple(values), bounds=tuple(bounds), effort=solve.used)
 
 
-@dataclass(slots=True, eq=False)
 class _Solve:
-    linear: LinearModel
-    start: Mapping[int, int]
-    effort: float
-    seed: int
-    used: float = 0.0
-    bounds: list[int] = field(default_factory=list)
+    """The model as the solver has it, which grows by what each level needs."""
 
-    def run(self, levels: Sequence[Expression]) -> Answer:
+    def __init__(self, linear: LinearModel, *, effort: float, seed: int) -> None:
         from ortools.sat.python import cp_model
 
-        model, variables = self._build(cp_model)
-        values = [self.start[number] for number in range(len(variables))]
-        open_bound = False
-        for place, level in enumerate(levels):
-            cost = _evaluate(level, values)
-            least = self.linear.find_range(level)[0]
-            reached = cost == least
-            if not reached and self.used < self.effort:
-                share = 1.0 if place == len(levels) - 1 else SHARE
-                found, bound = self._solve(cp_model, model, variables, level=level, start=values, share=share)
-                values, least = found or values, max(bound, least)
-                cost = _evaluate(level, values)
-                reached = cost == least
-            if not open_bound:
-                self.bounds.append(least)
-            open_bound = open_bound or not reached
-            expression = cp_model.LinearExpr.weighted_sum([variables[v] for v in level], list(level.values()))
-            model.add_linear_constraint(expression, least if reached else -(1 << 62), cost)
-        return Answer(values=tuple(values), bounds=tuple(self.bounds), effort=self.used)
+        self._cp: Any = cp_model
+        self._linear, self._effort, self._seed = linear, effort, seed
+        self._model: Any = cp_model.CpModel()
+        self._variables: list[Any] = []
+        self._rows = 0
+        self.used = 0.0
 
-    def _build(self, cp_model: Any) -> tuple[Any, list[Any]]:
-        model = cp_model.CpModel()
-        bounds = zip(self.linear.lower, self.linear.upper, strict=True)
-        variables = [model.new_int_var(lower, upper, "") for lower, upper in bounds]
-        for row in self.linear.rows:
-            used, factors = [variables[v] for v in row.expression], list(row.expression.values())
-            lower = -(1 << 62) if row.lower is None else row.lower
-            upper = (1 << 62) if row.upper is None else row.upper
-            model.add_linear_constraint(cp_model.LinearExpr.weighted_sum(used, factors), lower, upper)
-        return model, variables
-
-    def _solve(
-        self, cp_model: Any, model: Any, variables: list[Any], *, level: Expression, start: list[int], share: float
-    ) -> tuple[list[int] | None, int]:
-        """Return better values, or None, and a bound on the level's cost."""
-        model.minimize(cp_model.LinearExpr.weighted_sum([variables[v] for v in level], list(level.values())))
-        model.clear_hints()
-        for variable, value in zip(variables, start, strict=True):
-            model.add_hint(variable, value)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = self.seed
-        solver.parameters.max_deterministic_time = (self.effort - self.used) * share
-        status = solver.solve(model)
+    def improve(self, level: Level, values: list[int], *, share: float) -> tuple[list[int], int]:
+        """Return values at least as good for the level, and a bound on it."""
+        if self.used >= self._effort:
+            return values, -ENDLESS
+        self._grow(level)
+        self._model.minimize(self._sum(level.expression))
+        self._model.clear_hints()
+        for variable, value in zip(self._variables, values, strict=False):
+            self._model.add_hint(variable, value)
+        solver = self._build_solver((self._effort - self.used) * share)
+        status = solver.solve(self._model)
         self.used += solver.deterministic_time
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return None, self.linear.find_range(level)[0]
-        return [solver.value(variable) for variable in variables], round(solver.best_objective_bound)
+        if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
+            return values, -ENDLESS
+        found = {number: solver.value(variable) for number, variable in enumerate(self._variables)}
+        return self._linear.complete(found), round(solver.best_objective_bound)
 
+    def keep(self, level: Level, cost: int) -> None:
+        """Demand that the level stays at least as good."""
+        self._grow(level)
+        self._model.add_linear_constraint(self._sum(level.expression), -ENDLESS, cost)
 
-def _evaluate(expression: Expression, values: Sequence[int]) -> int:
-    return sum(values[variable] * factor for variable, factor in expression.items())
+    def _grow(self, level: Level) -> None:
+        """Add the variables and rows that the level needs."""
+        linear, known = self._linear, len(self._variables)
+        for lower, upper in zip(
+            linear.lower[known : level.variables], linear.upper[known : level.variables], strict=True
+        ):
+            self._variables.append(self._model.new_int_var(lower, upper, ""))
+        for row in linear.rows[self._rows : level.rows]:
+            lower = -ENDLESS if row.lower is None else row.lower
+            upper = ENDLESS if row.upper is None else row.upper
+            self._model.add_linear_constraint(self._sum(row.expression), lower, upper)
+        self._rows = max(self._rows, level.rows)
+
+    def _build_solver(self, effort: float) -> Any:
+        """One worker and no clock, so that the answer is the same in every run; little work before the search."""
+        solver = self._cp.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = self._seed
+        solver.parameters.max_deterministic_time = effort
+        solver.parameters.max_presolve_iterations = 1
+        solver.parameters.cp_model_probing_level = 0
+        return solver
+
+    def _sum(self, expression: Expression) -> Any:
+        variables = [self._variables[number] for number in expression]
+        return self._cp.LinearExpr.weighted_sum(variables, list(expression.values()))

@@ -20,10 +20,18 @@ __all__ = ["Level", "express_levels", "find_traits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A cost to be made small: a sum, and what is added to it whatever is decided."""
+    """A cost to be made small.
+
+    Args:
+        expression: The sum.
+        constant: What is added to it whatever is decided.
+        variables, rows: How many of the model's, from the first on, this level and those before it need.
+    """
 
     expression: Expression
     constant: int = 0
+    variables: int
+    rows: int
 
 
 def find_traits(objective: Objective) -> Callable[[DeviceRecord], Hashable]:
@@ -42,10 +50,16 @@ def express_levels(model: PlacementModel, objective: Objective) -> list[Level]:
 
     Members that the model does not place cost as much whether they can be placed or not.
     """
-    levels = [_express_unplaced(model, priority) for priority in objective.priorities]
+    levels = [_build_level(model, *_express_unplaced(model, priority)) for priority in objective.priorities]
     for _, parts in objective.levels[len(levels) :]:
-        levels.append(Level(expression=add_up((_express(model, objective, term), weight) for term, weight in parts)))
+        cost = add_up((_express(model, objective, term), weight) for term, weight in parts)
+        levels.append(_build_level(model, cost))
     return levels
+
+
+def _build_level(model: PlacementModel, expression: Expression, constant: int = 0) -> Level:
+    linear = model.linear
+    return Level(expression=expression, constant=constant, variables=len(linear.upper), rows=len(linear.rows))
 
 
 def _express(model: PlacementModel, objective: Objective, term: str) -> Expression:
@@ -66,13 +80,13 @@ def _express(model: PlacementModel, objective: Objective, term: str) -> Expressi
             return _express_closeness(model)
 
 
-def _express_unplaced(model: PlacementModel, priority: int) -> Level:
+def _express_unplaced(model: PlacementModel, priority: int) -> tuple[Expression, int]:
     members = model.layout.members
     parts = [
         part for part in model.parts.values() if part.claim is None and members[part.members[0]].priority == priority
     ]
     placed = add_up((model.total(part), -1) for part in parts)
-    return Level(expression=placed, constant=sum(member.priority == priority for member in members))
+    return placed, sum(member.priority == priority for member in members)
 
 
 def _express_waste(model: PlacementModel, objective: Objective) -> Expression:
@@ -139,6 +153,9 @@ def _express_opened(model: PlacementModel, price: Callable[[str], int]) -> Expre
             for use in uses:
                 most = model.linear.find_range(use.expression)[1]
                 model.linear.add_row({**use.expression, flag: -most}, upper=0)
+            whole = [use for use in uses if not use.kind.shareable and not use.is_admin]
+            total = add_up((use.expression, 1) for use in whole)
+            model.linear.add_row({**total, flag: -sum(kind.size for kind in {use.kind for use in whole})}, upper=0)
             opened[flag] = price(node)
     return opened
 
