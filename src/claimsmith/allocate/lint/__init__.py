@@ -1,0 +1,1 @@
+"""What is wrong with selectors, constraints and requests, held against what is published. Pure."""
