@@ -97,16 +97,15 @@ def _by_name(items: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _follow_map(old: Mapping[Any, Any], new: Mapping[Any, Any], see: Callable[[Any, Any], None]) -> None:
-    """Tell what has gone, changed and come."""
+    """Tell what has gone and come; a change is told as both, since objects of another cluster may have the same uid."""
     if old is new:
         return
     for key, value in old.items():
-        if key not in new:
+        if new.get(key) is not value:
             see(value, None)
     for key, value in new.items():
-        before = old.get(key)
-        if before is not value:
-            see(before, value)
+        if old.get(key) is not value:
+            see(None, value)
 
 
 def _find_missing_template(snapshot: ClusterSnapshot, pod: Pod) -> str:

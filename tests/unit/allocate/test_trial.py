@@ -132,3 +132,11 @@ def test_the_queue_goes_by_priority_then_by_age() -> None:
     old = replace(old, metadata=replace(old.metadata, creation_timestamp="2024-01-01T00:00:00Z"))
 
     assert names(sort_queue([waiting("new"), old, waiting("high", priority=5)])) == ["high", "old", "new"]
+
+
+def test_a_pod_that_needs_more_in_another_cluster_is_counted_anew() -> None:
+    trial = SchedulerTrial()
+    small, large = (cluster({"a": 0}, running("one", "a", cpu=cpu), cpu=4) for cpu in (1, 4))
+
+    assert isinstance(trial(small, waiting("new", 0, cpu=2)), Placement)
+    assert isinstance(trial(large, waiting("new", 0, cpu=2)), NoPlace)
