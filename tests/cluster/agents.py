@@ -50,6 +50,10 @@ class AgentProcess:
         self._reader: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
 
+    def with_words(self, *words: str) -> AgentProcess:
+        """Return another process of this command with further words, not started yet."""
+        return AgentProcess([*self._command, *words], self._log, env=self._env)
+
     @property
     def process(self) -> asyncio.subprocess.Process:
         """The process."""

@@ -36,6 +36,10 @@ class ConfiguredAgent:
     def __init__(self, process: AgentProcess, settings: Path) -> None:
         self.process, self._settings = process, settings
 
+    def again(self, *words: str) -> AgentProcess:
+        """Return a further process of the same agent, not started yet, with further options."""
+        return self.process.with_words(*words)
+
     def become(self, settings: str) -> None:
         """Let the node have other devices, or other faults."""
         hidden = self._settings.with_name(".devices.yaml")

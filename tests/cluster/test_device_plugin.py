@@ -217,3 +217,24 @@ async def test_no_device_has_two_owners_however_claims_and_limits_come_and_go(
         assert ids_held(real_cluster) == []
         assert await in_use(real_cluster) == []
         assert await asyncio.to_thread(real_cluster.list_cdi_files) == []
+
+
+async def test_an_agent_that_withdraws_waits_for_pods_and_leaves_nothing(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    async with configured(real_cluster, client, TWO_CARDS, offered()) as agent:
+        await wait_for(client, NODE, offers("2"))
+        await client.create(POD, pod("user", limits=ONE))
+        await wait_for_object(client, POD, "user", is_ready)
+        await agent.process.stop()
+        leaving = agent.again("--withdraw")
+        await leaving.start()
+        await leaving.wait_logged("Devices are still in use")
+        await wait_for(client, RESOURCE_SLICE, lambda items: not items)
+        await wait_for(client, NODE, offers("0"))
+        await client.delete(POD, "user", namespace="default")
+        await wait_gone(client, POD, "user", namespace="default")
+
+        assert await leaving.wait_ended() == 0
+        assert ids_held(real_cluster) == []
+        assert await asyncio.to_thread(real_cluster.list_cdi_files) == []

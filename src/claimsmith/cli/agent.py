@@ -62,7 +62,7 @@ def run_agent_command(arguments: Sequence[str]) -> None:
     node_name = get_node_name(given.node_name, os.environ)
     listen = parse_listen_address(given.listen) if given.listen else None
     place = AgentPlace(node_name=node_name, paths=_build_paths(given), instance_uid=given.pod_uid, listen=listen)
-    run_interruptible(run_agent(config, client=_open_client(given), place=place))
+    run_interruptible(run_agent(config, client=_open_client(given), place=place, withdraws=given.withdraw))
 
 
 def build_agent_parser() -> argparse.ArgumentParser:
@@ -101,6 +101,11 @@ def build_agent_parser() -> argparse.ArgumentParser:
     add(
         "--listen", metavar="PORT", default="",
         help="port on 127.0.0.1, or HOST:PORT, for /healthz, /readyz and /metrics; default: none",
+    )  # fmt: skip
+    add(
+        "--withdraw", action="store_true",
+        help="instead of offering devices: take back slices, labels and amounts of this node, serve what is in use, "
+        "and end when nothing is; before the agent leaves the node for good",
     )  # fmt: skip
     add("--log-format", choices=("text", "json"), default="text", help="how log lines look; default: %(default)s")
     add(

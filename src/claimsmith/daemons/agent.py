@@ -170,6 +170,10 @@ class Agent:
         for part in self._parts.values():
             part.take_allocated()
 
+    async def withdraw(self) -> None:
+        """Return once nothing is offered and nobody has a device: `agent_withdraw` makes the options for it."""
+        await asyncio.gather(*(part.withdraw() for part in self._parts.values()))
+
     async def wait_published(self) -> None:
         """Return once the API server shows the devices of every driver."""
         for part in self._parts.values():

@@ -123,6 +123,7 @@ class DriverPart:
         self._tell_node, self._instance_uid = on_found, options.instance_uid
         self._found: Found | None = None
         self._owner: DriverOwner | None = None
+        self._withdrawn = asyncio.Event()
         self._uses: Mapping[DeviceId, DeviceUse] = {}
         self._sides = Sides(publishes=self.fronts.dra, serves_claims=False, serves_containers=False)
         self.reporter: ReportPublisher | None = None
@@ -318,7 +319,20 @@ class DriverPart:
                 continue
             if count:
                 log_event(_log, logging.INFO, "Slices withdrawn", driver=self.driver.name, deleted=count)
+            self._withdrawn.set()
             return
+
+    async def withdraw(self) -> None:
+        """Offer nothing any more, and return when nobody has a device. Of a driver that publishes no slices."""
+        if self.devices is not None:
+            await self.devices.withdraw()
+        await self._withdrawn.wait()
+        ledger, told = self.plugin.ledger, 0
+        while left := len(ledger.claims()) + len(ledger.grants()):
+            if left != told:
+                log_event(_log, logging.INFO, "Devices are still in use", driver=self.driver.name, holders=left)
+            told = left
+            await asyncio.sleep(_HOLDERS_S)
 
     async def _find_held(self, devices: frozenset[DeviceId]) -> frozenset[DeviceId]:
         """Return which devices claims hold: what is prepared here, and what the API server says is allocated."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from claimsmith.daemons.agent import Agent
 from claimsmith.daemons.agent_config import AgentConfig, build_agent_options, create_configured
 from claimsmith.daemons.agent_listen import ListenAddress, listening
+from claimsmith.daemons.agent_options import AgentOptions
 from claimsmith.errors import InputError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths
@@ -53,8 +54,14 @@ def get_node_name(given: str, environment: Mapping[str, str]) -> str:
     return name
 
 
-async def run_agent(config: AgentConfig, *, client: KubeClient, place: AgentPlace) -> None:
+async def run_agent(config: AgentConfig, *, client: KubeClient, place: AgentPlace, withdraws: bool = False) -> None:
     """Run the drivers of a node until cancelled, then close the client.
+
+    Args:
+        config: The drivers, and how each is offered.
+        client: The API server.
+        place: Where the agent works.
+        withdraws: Whether to take back what was offered and told, and to end when nobody has a device any more.
 
     Raises:
         InputError: Settings of a driver can't be used.
@@ -62,19 +69,36 @@ async def run_agent(config: AgentConfig, *, client: KubeClient, place: AgentPlac
     """
     try:
         chosen = await asyncio.to_thread(create_configured, config, node_name=place.node_name)
+        names = ",".join(item.driver.name for item in chosen) or "none"
+        options = build_agent_options(config, chosen, instance_uid=place.instance_uid)
         agent = Agent(
             tuple(item.driver for item in chosen),
             node_name=place.node_name,
             client=client,
             paths=place.paths,
-            options=build_agent_options(config, chosen, instance_uid=place.instance_uid),
+            options=_plan_withdrawal(options) if withdraws else options,
         )
         async with _listening(place.listen, agent), agent:
-            names = ",".join(item.driver.name for item in chosen) or "none"
             log_event(_log, logging.INFO, "Agent runs", node=place.node_name, drivers=names)
+            if withdraws:
+                await _withdraw(agent, options, client=client, node=place.node_name)
+                return
             await asyncio.Event().wait()
     finally:
         await client.close()
+
+
+def _plan_withdrawal(options: AgentOptions) -> AgentOptions:
+    # Not loaded by an agent that stays.
+    from claimsmith.daemons.agent_withdraw import plan_withdrawal
+
+    return plan_withdrawal(options)
+
+
+async def _withdraw(agent: Agent, options: AgentOptions, *, client: KubeClient, node: str) -> None:
+    from claimsmith.daemons.agent_withdraw import withdraw
+
+    await withdraw(agent, options, client=client, node=node)
 
 
 @contextlib.asynccontextmanager

@@ -125,10 +125,10 @@ class ResourceService:
         changed.set()
 
     async def wait_told(self, timeout_s: float) -> bool:
-        """Wait until all that follow the list have got the present one; tell whether they have."""
+        """Wait until somebody follows the list, and all that do have got the present one; tell whether they have."""
         try:
             async with asyncio.timeout(timeout_s):
-                while self._behind:
+                while self._behind or not self._followers:
                     await self._all_told.wait()
                     self._all_told.clear()
         except TimeoutError:
@@ -155,6 +155,7 @@ class ResourceService:
     async def _list_and_watch(self, request: messages.Empty) -> AsyncIterator[messages.ListAndWatchResponse]:
         follower = object()
         self._followers.add(follower)
+        self._behind.add(follower)
         try:
             while not self._closed:
                 changed = self._changed

@@ -39,7 +39,8 @@ __all__ = ["DevicePlugins", "DeviceUse", "PluginHost", "ResourceState"]
 _BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 _SOON_S: Final = 1.0
 """Pause in seconds before the look that follows something new."""
-_TOLD_S: Final = 2.0
+_TOLD_S: Final = 10.0
+"""How long in seconds a kubelet is waited for that is to be told that nothing is offered."""
 
 _log = get_logger("node")
 
@@ -145,6 +146,7 @@ class DevicePlugins:
         )
         self._inventory: Inventory | None = None
         self._offered: Mapping[str, tuple[OfferedDevice, ...]] = {}
+        self._is_withdrawn = False
         self._unusable: Mapping[DeviceId, str] = {}
         self._allocated: Mapping[DeviceId, DeviceId] = {}
         self._pods: Mapping[tuple[str, frozenset[str]], PodRef | None] = {}
@@ -204,7 +206,8 @@ class DevicePlugins:
         if inventory != self._inventory:
             self._inventory = inventory
             host.ledger.learn(Hardware.of(host.driver.name, inventory, node=host.node_name))
-            self._offered = plan_offers(host.driver.name, inventory, node=host.node_name, rules=self._options.rules)
+            rules = () if self._is_withdrawn else self._options.rules
+            self._offered = plan_offers(host.driver.name, inventory, node=host.node_name, rules=rules)
         self._unusable = self._find_unusable(inventory, taints or {})
         self._allocated = host.ledger.hardware.find_blocked(allocated)
         self._refresh()
@@ -233,9 +236,13 @@ class DevicePlugins:
         self._soon.set()
 
     async def withdraw(self) -> None:
-        """Offer nothing any more, before the driver leaves this node for good: the kubelet then counts none."""
-        self._offered = {}
+        """Offer nothing any more, before the driver leaves this node for good: the kubelet then counts none.
+
+        Returns when the kubelet was told; one that is away is not waited for long.
+        """
+        self._is_withdrawn, self._offered = True, {}
         self._refresh()
+        self._known.set()
         await asyncio.gather(*(server.service.wait_told(_TOLD_S) for server in self._servers.values()))
 
     async def give(self, rule: ResourceRule, wanted: Sequence[OfferedDevice]) -> Given:
