@@ -13,9 +13,10 @@ from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.ledger import BatchLedger
 from claimsmith.allocate.cpsat.linear import LinearModel
 from claimsmith.allocate.cpsat.model import PlacementModel, build_placement
+from claimsmith.allocate.cpsat.nodes import choose_nodes, preselect_nodes
 from claimsmith.allocate.cpsat.objective import Objective
 from claimsmith.allocate.cpsat.offers import Offer, find_offer
-from claimsmith.allocate.cpsat.parts import Part, find_parts
+from claimsmith.allocate.cpsat.parts import Part, find_parts, restrict
 from claimsmith.allocate.cpsat.patterns import Patterns, find_patterns
 from claimsmith.allocate.cpsat.realise import Realiser
 from claimsmith.allocate.cpsat.resources import add_resources
@@ -72,23 +73,39 @@ class Solved:
     effort: float = 0.0
 
 
-def model_batch(layout: Layout, objective: Objective) -> BatchModel:
-    """Return the model of a batch."""
+def model_batch(
+    layout: Layout, objective: Objective, *, preferred: frozenset[str] = frozenset(), nodes_max: int = 1 << 30
+) -> BatchModel:
+    """Return the model of a batch.
+
+    Args:
+        preferred: Nodes to keep where one of several equal ones is enough.
+        nodes_max: Nodes that the model looks at.
+    """
     found = find_parts(layout, apart="closeness" in objective.policy.terms)
-    patterns = find_patterns(layout, found.parts, traits=find_traits(objective))
+    parts, gaps = found.parts, list[str]()
+    some = preselect_nodes(layout, parts, preferred=preferred)
+    if some is not None:
+        parts = tuple(restrict(part, some) for part in parts)
+        gaps.append(f"{len(layout.nodes) - len(some)} of {len(layout.nodes)} nodes")
+    patterns = find_patterns(layout, parts, traits=find_traits(objective))
+    nodes, missing = choose_nodes(objective, parts, patterns, preferred=preferred, most=nodes_max)
+    if missing:
+        gaps.append(f"{missing} nodes that differ from all others")
     left_out = dict(found.left_out)
     offers: list[Offer] = []
-    for part in found.parts:
-        obstacle, its = _list_offers(patterns, part)
+    for part in parts:
+        obstacle, its = _list_offers(patterns, restrict(part, nodes))
         if obstacle:
             left_out.update(dict.fromkeys(part.members, obstacle))
         offers += its
-    left_out = _spread_gaps(layout, found.parts, left_out)
+    left_out = _spread_gaps(layout, parts, left_out)
     placement = build_placement(layout, (offer for offer in offers if not left_out.keys() & set(offer.part.members)))
     add_resources(placement)
     add_sharing(placement)
-    levels = express_levels(placement, objective)
-    return BatchModel(placement=placement, levels=tuple(levels), left_out=left_out, narrowed=tuple(placement.narrowed))
+    levels = tuple(express_levels(placement, objective))
+    narrowed = (*gaps, *placement.narrowed)
+    return BatchModel(placement=placement, levels=levels, left_out=left_out, narrowed=narrowed)
 
 
 def solve_batch(
@@ -99,7 +116,8 @@ def solve_batch(
     Args:
         floor: The answer to start from.
     """
-    batch = model_batch(layout, objective)
+    preferred = frozenset(placed.node for placed in floor.placed if placed is not None)
+    batch = model_batch(layout, objective, preferred=preferred, nodes_max=limits.nodes_max)
     gaps = batch.describe_gaps(layout)
     if len(batch.linear.upper) > VARIABLES_MAX:
         return Solved(solution=None, gaps=(*gaps, f"a model of {len(batch.linear.upper)} variables"))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Hashable, Iterable
+from dataclasses import dataclass, replace
 
 from claimsmith.allocate.cpsat.layout import Layout
+from claimsmith.allocate.eligibility import RequestShape
 from claimsmith.allocate.plan import ClaimPlan, PodPlan, RequestPlan
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, ResourceClaim
 from claimsmith.model.names import ClaimRef
 
-__all__ = ["Part", "Parts", "find_parts", "is_admin", "list_requests"]
+__all__ = ["Part", "Parts", "find_parts", "is_admin", "list_requests", "restrict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +40,11 @@ class Part:
         return 1 if self.claim is not None else len(self.members)
 
     @property
+    def shapes(self) -> frozenset[RequestShape]:
+        """What its requests want."""
+        return frozenset(request.shape for request in list_requests(self.plan))
+
+    @property
     def is_admin(self) -> bool:
         """Whether a request looks at devices as an administrator."""
         return is_admin(self.plan)
@@ -54,6 +60,11 @@ class Parts:
 
     parts: tuple[Part, ...]
     left_out: dict[int, str]
+
+
+def restrict(part: Part, nodes: Container[str]) -> Part:
+    """Return the part with no other nodes than these."""
+    return replace(part, nodes=tuple(name for name in part.nodes if name in nodes))
 
 
 def find_parts(layout: Layout, *, apart: bool) -> Parts:

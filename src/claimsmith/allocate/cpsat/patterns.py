@@ -36,6 +36,7 @@ class DeviceKind:
         answers: What a node's requests of a shape make of the first of them.
         values: Attributes that constraints read.
         admin_seen: A request with admin access may have it.
+        profile: Equal for kinds that differ in nothing but the node they are on.
     """
 
     number: int
@@ -44,6 +45,7 @@ class DeviceKind:
     node: str
     shareable: bool
     admin_seen: bool
+    profile: Hashable
     answers: Mapping[Asked, Candidate]
     values: Mapping[ValueKey, AttributeValue | None]
 
@@ -117,10 +119,15 @@ class _Collector:
     def sort(self, traits: Traits) -> Patterns:
         """Return the devices by kind."""
         groups: dict[Hashable, list[_Seen]] = {}
+        profiles: dict[Hashable, Hashable] = {}
         for record, seen in self._seen.items():
+            profile = self._describe(record, seen, traits)
             alone = seen.candidate.shareable or seen.admin
-            groups.setdefault(record if alone else self._describe(record, seen, traits), []).append(seen)
-        kinds = tuple(self._build(number, group) for number, group in enumerate(groups.values()))
+            nodes = frozenset(node for node, _, _ in seen.answers)
+            key = record if alone else (_find_node(record), seen.candidate.view.id, nodes, profile)
+            groups.setdefault(key, []).append(seen)
+            profiles[key] = profile
+        kinds = tuple(self._build(number, group, profiles[key]) for number, (key, group) in enumerate(groups.items()))
         kind_of = {record: kind.number for kind in kinds for record in kind.records}
         offered = {
             asked: tuple(dict.fromkeys(kind_of[candidate.record] for candidate in candidates))
@@ -168,15 +175,21 @@ class _Collector:
         return found
 
     def _describe(self, record: DeviceRecord, seen: _Seen, traits: Traits) -> Hashable:
-        """All that anybody can tell a device by."""
+        """All that anybody can tell a device by, but for the node and the pool."""
+        local = _find_node(record)
         answers = frozenset(
-            (asked, candidate.charges, candidate.blocked, candidate.full) for asked, candidate in seen.answers.items()
+            (shape, takes_all, candidate.charges, candidate.blocked, candidate.full, "" if local else node)
+            for (node, shape, takes_all), candidate in seen.answers.items()
         )
+        use = record.use
+        held = (use.dedicated, use.shares, tuple(sorted(use.consumed.items())))
         groups = tuple(item.compatibility_groups for item in record.device.consumes_counters)
+        sizes = tuple((name, amount.value.nanos) for name, amount in record.device.capacity.items())
+        shape = (seen.candidate.shareable, record.device.binds_to_node, sizes if seen.candidate.shareable else ())
         values = tuple(self._read(record).items())
-        return (_find_node(record), seen.candidate.view.id, answers, record.consumption, groups, values, traits(record))
+        return (answers, shape, held, record.consumption, groups, values, traits(record))
 
-    def _build(self, number: int, group: list[_Seen]) -> DeviceKind:
+    def _build(self, number: int, group: list[_Seen], profile: Hashable) -> DeviceKind:
         first = group[0]
         return DeviceKind(
             number=number,
@@ -185,6 +198,7 @@ class _Collector:
             node=_find_node(first.candidate.record),
             shareable=first.candidate.shareable,
             admin_seen=first.admin,
+            profile=(profile, len(group)),
             answers=first.answers,
             values=self._read(first.candidate.record),
         )
