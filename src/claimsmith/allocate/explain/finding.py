@@ -85,7 +85,7 @@ def _find(asked: Asked, node: Node) -> NodeFinding:
     relaxations = asked.list_relaxations(case)
     infeasible = oracle.is_infeasible(oracle.draft({}).build())
     if not infeasible:
-        fits = None if infeasible is None else True
+        fits = None if infeasible is None or oracle.refused else True
         return NodeFinding(case=case, oracle=oracle, relaxations=relaxations, kept={}, fits=fits, is_irreducible=False)
     shrunk = shrink(relaxations, lambda levels: oracle.is_infeasible(oracle.draft(levels).build()))
     return NodeFinding(

@@ -14,7 +14,7 @@ from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.model.claim import ResourceClaim
-from claimsmith.model.decision import Allocation, Decision, Undecided
+from claimsmith.model.decision import Allocation, Decision, Refused, Undecided
 from claimsmith.model.features import Features
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.pool import ResourceSlice
@@ -35,14 +35,15 @@ class Oracle:
 
     Attributes:
         searches: How many searches were made.
-        gave_up: Whether one of them came to no end.
+        refused: What is refused about devices that were found, though they would do: a slice's node selector that no
+            allocation can carry.
     """
 
     case: NodeCase
     budget_steps: int = BUDGET_STEPS
     should_stop: Callable[[], bool] | None = None
     searches: int = 0
-    gave_up: bool = False
+    refused: Refused | None = None
     _slices: dict[tuple[object, ...], tuple[ResourceSlice, ...]] = field(default_factory=dict)
     _clusters: dict[tuple[int, Features], tuple[tuple[ResourceSlice, ...], PreparedCluster]] = field(
         default_factory=dict
@@ -57,12 +58,12 @@ class Oracle:
         return draft
 
     def is_infeasible(self, problem: AllocationProblem) -> bool | None:
-        """Tell whether the node can't serve the claims; None when the search gave up."""
+        """Tell whether the node can't serve the claims; None when that is not known."""
         decision = self.decide(problem)
-        if isinstance(decision, Undecided):
-            self.gave_up = True
-            return None
-        return not isinstance(decision, Allocation)
+        if isinstance(decision, Refused) and decision.kind == "node-selector":
+            self.refused = self.refused or decision
+            return False
+        return None if isinstance(decision, Undecided) else not isinstance(decision, Allocation)
 
     def decide(self, problem: AllocationProblem) -> Decision:
         """Return the decision of the search; its shares have no uids."""

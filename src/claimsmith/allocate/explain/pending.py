@@ -9,7 +9,7 @@ from typing import Final
 from claimsmith.allocate.explain.case import ClauseBook
 from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons
 from claimsmith.allocate.explain.fixes import FixFinder, NodeSet
-from claimsmith.allocate.explain.nodes import explain_nodes
+from claimsmith.allocate.explain.nodes import explain_nodes, explain_refusal
 from claimsmith.allocate.explain.oracle import BUDGET_STEPS
 from claimsmith.allocate.explain.relaxations import Source
 from claimsmith.allocate.explain.values import Change, Explanation, Fix, NodeGroup
@@ -99,7 +99,11 @@ def _sort_nodes(asked: Asked, nodes: Iterable[Node]) -> list[list[Node]]:
 
 def _describe(item: NodeSet) -> NodeGroup:
     finding = item.finding
-    note = ""
+    note, refused = "", finding.oracle.refused
+    if finding.fits is None and refused is not None:
+        reason = explain_refusal(refused, node=item.nodes[0])
+        note = "devices were found, but their allocation could not be written down"
+        return NodeGroup(nodes=item.nodes, reasons=(reason,), is_irreducible=False, note=note)
     if finding.fits is None:
         note = "the search gave up, so that it is not known whether the claims fit"
     elif not finding.is_irreducible:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from claimsmith.allocate.verify.case import VerifyCase, is_stable
 from claimsmith.allocate.verify.nodes import device_reaches
 from claimsmith.cel import CelEnvironment, compile_expression, prepare_device
-from claimsmith.errors import CelError
+from claimsmith.errors import CelDeviceError, CelError
 from claimsmith.model.claim import Selector, SubRequest
 from claimsmith.model.device import Device, DeviceAttribute
 from claimsmith.model.pool import ResourceSlice
@@ -62,7 +62,7 @@ def _evaluate(case: VerifyCase, selector: Selector, driver: str, device: Device)
     try:
         program = compile_expression(selector.expression or "", environment=environment)
         return program.evaluate(prepare_device(driver, device, environment=environment)) is True
-    except CelError:
+    except (CelError, CelDeviceError):
         return None
 
 
@@ -94,5 +94,5 @@ def _derive(case: VerifyCase, expression: str, driver: str, device: Device) -> A
     try:
         program = compile_expression(expression, environment=environment, purpose="derived-attribute")
         return _as_set(case, program.evaluate_attribute(prepare_device(driver, device, environment=environment)))
-    except CelError:
+    except (CelError, CelDeviceError):
         return None
