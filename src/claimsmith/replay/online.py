@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import process_time
 from typing import Final
 
 from claimsmith.errors import ReplayError
@@ -32,6 +33,7 @@ class Run:
         final: Allocated GPUs in percent of all, at the end, after moves.
         final_bound: The bound for all that arrived; None without the extra `[solver]`.
         moves: Pods that were moved.
+        seconds: Processor time of the run, without the bounds.
         placed, refused: Numbers of pods.
         verified: Number of allocations that were checked; each of them was.
     """
@@ -45,6 +47,7 @@ class Run:
     final: float
     final_bound: float | None
     moves: int = 0
+    seconds: float = 0.0
 
 
 def replay_online(cluster: ReplayCluster, arrivals: tuple[TracePod, ...]) -> Run:
@@ -66,6 +69,7 @@ class Journal:
 
     def __init__(self, cluster: ReplayCluster) -> None:
         self._cluster = cluster
+        self._start = process_time()
         self._pods: list[TracePod] = []
         self._arrived: list[int] = []
         self._allocated: list[int] = []
@@ -82,7 +86,7 @@ class Journal:
         Args:
             moves: Pods that were moved after the last arrival, which is what `final` counts and `rates` don't.
         """
-        cluster = self._cluster
+        cluster, seconds = self._cluster, process_time() - self._start
         capacity = cluster.trace.capacity_milli
         rates = read_curve(self._arrived, self._allocated, capacity)
         bounds = self._find_bounds(rates)
@@ -104,6 +108,7 @@ class Journal:
             final=final,
             final_bound=final_bound,
             moves=moves,
+            seconds=seconds,
         )
 
     def _find_bounds(self, rates: Mapping[int, float]) -> dict[int, float]:

@@ -1,0 +1,299 @@
+"""Moves pods that run, so that pods which were refused fit: few moves, nothing is evicted.
+
+A plan is found on plain numbers; each step of it is then decided by the allocator and verified like any other
+placement. Plans are tried from the cheapest on: no move, one pod that makes room, two pods of one node, or a pod whose
+new place has to be made by another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from claimsmith.replay.cluster import Placed, ReplayCluster
+from claimsmith.replay.trace import TraceNode, TracePod
+
+__all__ = ["migrate"]
+
+SINGLE_MAX: Final = 32
+"""Plans with one move that are kept for a kind of pods, to be parts of longer plans."""
+
+
+def migrate(cluster: ReplayCluster, refused: Sequence[TracePod], *, most: int) -> int:
+    """Place refused pods by moving others; return the number of moves.
+
+    Args:
+        refused: Pods that did not fit; those that fit now are placed.
+        most: Moves at most.
+
+    Raises:
+        ReplayError: An allocation breaks a rule.
+    """
+    return _Mover(cluster, refused).run(most)
+
+
+@dataclass(slots=True, eq=False)
+class _Runner:
+    """A pod that runs, and the GPUs that it is on."""
+
+    placed: Placed
+    gpus: tuple[str, ...]
+
+    @property
+    def pod(self) -> TracePod:
+        """What it asks for."""
+        return self.placed.pod
+
+
+@dataclass(slots=True, eq=False)
+class _Site:
+    """A node in plain numbers."""
+
+    node: TraceNode
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    free: dict[str, int] = field(default_factory=dict)
+    runners: dict[int, _Runner] = field(default_factory=dict)
+
+    def accepts(self, pod: TracePod) -> bool:
+        """Tell whether the node is of a kind that suits the pod."""
+        return not pod.models or self.node.model in pod.models
+
+    def fits(self, pod: TracePod, without: Sequence[_Runner] = (), beside: Sequence[TracePod] = ()) -> bool:
+        """Tell whether the pod fits when some runners are gone and other pods are there."""
+        cpu, memory = self.cpu_milli - pod.cpu_milli, self.memory_mib - pod.memory_mib
+        for runner in without:
+            cpu, memory = cpu + runner.pod.cpu_milli, memory + runner.pod.memory_mib
+        for other in beside:
+            cpu, memory = cpu - other.cpu_milli, memory - other.memory_mib
+        if cpu < 0 or memory < 0 or not self.accepts(pod):
+            return False
+        free = self.free
+        if without and (pod.gpus or beside):
+            free = dict(free)
+            for runner in without:
+                for gpu in runner.gpus:
+                    free[gpu] += runner.pod.gpu_milli
+        if beside:
+            free = dict(free)
+            if not all(_take(free, other) for other in beside):
+                return False
+        return not pod.gpus or sum([milli >= pod.gpu_milli for milli in free.values()]) >= pod.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where the refused pod goes, and where the pods go that make room for it, in this order."""
+
+    site: _Site
+    moves: tuple[tuple[_Runner, _Site], ...] = ()
+
+
+class _Mover:
+    def __init__(self, cluster: ReplayCluster, refused: Sequence[TracePod]) -> None:
+        self._cluster = cluster
+        self._waiting = Counter(refused)
+        self._sites = {node.name: _Site(node) for node in cluster.trace.nodes}
+        for placed in cluster.placed.values():
+            self._sites[placed.node].runners[placed.number] = _Runner(placed, _list_gpus(placed))
+        for site in self._sites.values():
+            self._read(site)
+        self._fitting: dict[TracePod, list[_Site]] = {}
+        self._single: dict[TracePod, list[_Plan]] = {}
+        self._failed: set[tuple[object, ...]] = set()
+        self._hopeless: set[tuple[int, TracePod]] = set()
+
+    def run(self, most: int) -> int:
+        """Carry out plans until none is left; return the moves."""
+        moves, is_thorough = 0, True
+        while True:
+            found = self._find_plan(min(2, most - moves))
+            if found is not None:
+                moves += self._carry_out(*found)
+                is_thorough = False
+            elif is_thorough:
+                return moves
+            else:
+                self._hopeless.clear()
+                is_thorough = True
+
+    def _find_plan(self, allowed: int) -> tuple[TracePod, _Plan] | None:
+        """A plan for one of the refused pods: the cheapest first, then the largest pod.
+
+        What has found nothing for a kind of pods is left out until nothing else is left.
+        """
+        waiting = sorted(self._waiting, key=lambda pod: (-pod.total_milli, pod.cpu_milli, pod.models))
+        finders = (self._plan_none, self._plan_one, self._plan_pairs, self._plan_chains)
+        for number, finder in enumerate(finders[: (1, 2, 4)[allowed]]):
+            for pod in waiting:
+                if (number, pod) in self._hopeless:
+                    continue
+                for plan in finder(pod):
+                    if self._describe(pod, plan) not in self._failed:
+                        return pod, plan
+                self._hopeless.add((number, pod))
+        return None
+
+    def _plan_none(self, pod: TracePod) -> Iterator[_Plan]:
+        yield from (_Plan(site) for site in self._find_fitting(pod)[:1])
+
+    def _plan_one(self, pod: TracePod) -> Iterator[_Plan]:
+        """One runner makes room."""
+        for site, runner in self._find_blockers(pod):
+            target = self._find_target(runner, site, gone=(runner,), beside=(pod,))
+            if target is not None:
+                yield _Plan(site, ((runner, target),))
+
+    def _plan_pairs(self, pod: TracePod) -> Iterator[_Plan]:
+        """Two runners of one node make room."""
+        for site in self._sites.values():
+            if not site.accepts(pod) or not site.runners:
+                continue
+            runners = _pick_different(site)
+            for place, first in enumerate(runners):
+                for second in runners[place + 1 :]:
+                    if not site.fits(pod, (first, second)):
+                        continue
+                    target = self._find_target(first, site, gone=(first, second), beside=(pod,))
+                    if target is None:
+                        continue
+                    more = (pod, first.pod) if target is site else (pod,)
+                    other = self._find_target(
+                        second, site, gone=(first, second), beside=more, taken=(target, first.pod)
+                    )
+                    if other is not None:
+                        yield _Plan(site, ((first, target), (second, other)))
+
+    def _plan_chains(self, pod: TracePod) -> Iterator[_Plan]:
+        """A runner makes room whose new place another one leaves, for a third node or in exchange."""
+        for site, runner in self._find_blockers(pod):
+            for step in self._find_single(runner.pod):
+                middle, (other, end) = step.site, step.moves[0]
+                if middle is site:
+                    continue
+                if end is not site and end is not middle:
+                    yield _Plan(site, ((other, end), (runner, middle)))
+                    break
+                if site.fits(other.pod, (runner,), (pod,)):
+                    yield _Plan(site, ((other, site), (runner, middle)))
+                    break
+
+    def _find_blockers(self, pod: TracePod) -> Iterator[tuple[_Site, _Runner]]:
+        """Runners without which the pod would fit; of equal ones of a node one."""
+        for site in self._sites.values():
+            if not site.accepts(pod):
+                continue
+            for runner in _pick_different(site):
+                if site.fits(pod, (runner,)):
+                    yield site, runner
+
+    def _find_target(
+        self,
+        runner: _Runner,
+        site: _Site,
+        *,
+        gone: tuple[_Runner, ...],
+        beside: tuple[TracePod, ...],
+        taken: tuple[_Site, TracePod] | None = None,
+    ) -> _Site | None:
+        """Where a runner can go; its own node when it fits there beside the pod that comes."""
+        if site.fits(runner.pod, gone, beside):
+            return site
+        for target in self._find_fitting(runner.pod):
+            if target is site:
+                continue
+            if taken is None or target is not taken[0] or target.fits(runner.pod, (), (taken[1],)):
+                return target
+        return None
+
+    def _find_fitting(self, pod: TracePod) -> list[_Site]:
+        """Nodes on which the pod fits as things stand, those with the least room first."""
+        found = self._fitting.get(pod)
+        if found is None:
+            found = [site for site in self._sites.values() if site.fits(pod)]
+            found.sort(key=lambda site: (sum(site.free.values()), site.cpu_milli))
+            self._fitting[pod] = found
+        return found
+
+    def _find_single(self, pod: TracePod) -> list[_Plan]:
+        """Plans with one move for a pod of a kind."""
+        found = self._single.get(pod)
+        if found is None:
+            found = self._single[pod] = list(islice(self._plan_one(pod), SINGLE_MAX))
+        return found
+
+    def _carry_out(self, pod: TracePod, plan: _Plan) -> int:
+        """Do what the plan says, each step by the allocator; when one is refused, everything is as before."""
+        cluster, nodes = self._cluster, self._cluster.snapshot.nodes
+        for runner, _ in plan.moves:
+            cluster.remove(runner.placed)
+        done: list[tuple[Placed, _Site]] = []
+        for other, target in ((pod, plan.site), *((runner.pod, target) for runner, target in plan.moves)):
+            placed = cluster.place(other, on=nodes[target.node.name])
+            if placed is None:
+                break
+            done.append((placed, target))
+        if len(done) <= len(plan.moves):
+            for placed, _ in done:
+                cluster.remove(placed)
+            for runner, _ in plan.moves:
+                cluster.restore(runner.placed)
+            self._failed.add(self._describe(pod, plan))
+            return 0
+        self._note(pod, plan, done)
+        return len(plan.moves)
+
+    def _note(self, pod: TracePod, plan: _Plan, done: list[tuple[Placed, _Site]]) -> None:
+        """Follow what was done."""
+        self._waiting -= Counter((pod,))
+        changed = {id(site): site for _, site in done}
+        for runner, _ in plan.moves:
+            left = self._sites[runner.placed.node]
+            del left.runners[runner.placed.number]
+            changed[id(left)] = left
+        for placed, site in done:
+            site.runners[placed.number] = _Runner(placed, _list_gpus(placed))
+        for site in changed.values():
+            self._read(site)
+        for kind, fitting in self._fitting.items():
+            kept = [site for site in fitting if id(site) not in changed]
+            added = [site for site in changed.values() if site.fits(kind)]
+            self._fitting[kind] = [*kept, *added]
+        self._single.clear()
+        self._failed.clear()
+
+    def _read(self, site: _Site) -> None:
+        """Take over what the cluster has left of the node."""
+        site.cpu_milli, site.memory_mib = self._cluster.free_share(site.node.name)
+        site.free = self._cluster.free_milli(site.node.name)
+
+    def _describe(self, pod: TracePod, plan: _Plan) -> tuple[object, ...]:
+        moves = tuple((runner.placed.number, site.node.name) for runner, site in plan.moves)
+        return (pod, plan.site.node.name, moves)
+
+
+def _take(free: dict[str, int], pod: TracePod) -> bool:
+    """Take the pod's GPUs, those with the least room that suffices; False when they are not there."""
+    for _ in range(pod.gpus):
+        fitting = [gpu for gpu, milli in free.items() if milli >= pod.gpu_milli]
+        if not fitting:
+            return False
+        free[min(fitting, key=lambda gpu: free[gpu])] -= pod.gpu_milli
+    return True
+
+
+def _pick_different(site: _Site) -> list[_Runner]:
+    """The runners of a node, of those that are alike and leave the same room one; those with the least GPUs first."""
+    found: dict[object, _Runner] = {}
+    for runner in site.runners.values():
+        rooms = tuple(site.free[gpu] for gpu in runner.gpus)
+        found.setdefault((runner.pod, rooms), runner)
+    return sorted(found.values(), key=lambda runner: (runner.pod.total_milli, runner.pod.cpu_milli))
+
+
+def _list_gpus(placed: Placed) -> tuple[str, ...]:
+    results = placed.claim.allocation.results if placed.claim.allocation else ()
+    return tuple(result.device for result in results if "milli" in (result.consumed_capacity or {}))
