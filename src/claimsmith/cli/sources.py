@@ -17,6 +17,7 @@ from claimsmith.cli.options import Strict
 from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
+    from claimsmith.api.manifests import Manifest
     from claimsmith.cluster.read import ReadCluster
     from claimsmith.daemons.offline import OfflineCluster
     from claimsmith.model.snapshot import ClusterSnapshot
@@ -84,12 +85,13 @@ class ClusterSource:
     context: str = ""
     strict: bool = False
 
-    def open(self, *, node: str = "", like_upstream: bool = False) -> OfflineCluster:
+    def open(self, *, node: str = "", like_upstream: bool = False, more: tuple[Manifest, ...] = ()) -> OfflineCluster:
         """Return the cluster for decisions; what is left out of it is told on stderr.
 
         Args:
             node: Name of the only node to look at; empty for all.
             like_upstream: Choose exactly as upstream, also where it is wrong.
+            more: Further manifests to put on top.
 
         Raises:
             InputError: Nothing is named, or what is named can't be used.
@@ -101,11 +103,23 @@ class ClusterSource:
 
         base = self._read_base()
         cluster = OfflineCluster(
-            read_manifests(self.files), base=base, node=node, like_upstream=like_upstream, strict=self.strict
+            (*read_manifests(self.files), *more), base=base, node=node, like_upstream=like_upstream, strict=self.strict
         )
         for sentence in cluster.left_out:
             tell(sentence)
         return cluster
+
+    def read(self) -> tuple[tuple[Manifest, ...], ClusterSnapshot | None]:
+        """Return the manifests of the files as they are, and the snapshot that they are put on; None for none.
+
+        Raises:
+            InputError: Nothing is named, or what is named can't be read.
+            KubeconfigError: There is no way to the cluster.
+            ApiError: The cluster refused or could not be reached.
+        """
+        from claimsmith.cli.inputs import read_manifests
+
+        return read_manifests(self.files), self._read_base()
 
     def _read_base(self) -> ClusterSnapshot | None:
         """Return the snapshot that files are put on; None for files alone."""

@@ -1,0 +1,210 @@
+"""`claimsmith whatif`: what would be after a change, on a live cluster, a snapshot, or files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from claimsmith.cli.exits import Exit, tell
+from claimsmith.cli.options import Output
+from claimsmith.cli.output import Format, print_table, print_value
+from claimsmith.cli.sources import ClusterSource, reads_cluster
+from claimsmith.cli.thought import ChangeTexts
+from claimsmith.errors import InputError
+
+if TYPE_CHECKING:
+    from claimsmith.allocate.whatif import DrainOutcome, FitCount, NodePurchase, NodeTemplate
+    from claimsmith.model.snapshot import ClusterSnapshot
+
+__all__ = ["drain", "whatif"]
+
+Many = list[str] | None
+
+
+def _option(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=text, show_default=False)
+
+
+@reads_cluster
+def whatif(  # noqa: PLR0913 - each is one option of the command
+    source: ClusterSource,
+    add_node: Annotated[Many, _option("--add-node", "TEMPLATE=N", "Add nodes like a node, or a template.")] = None,
+    remove_node: Annotated[Many, _option("--remove-node", "NAME", "Remove a node with its pods.")] = None,
+    cordon: Annotated[Many, _option("--cordon", "NAME", "Let a node take no more pods.")] = None,
+    taint: Annotated[
+        Many,
+        _option("--taint", "WHAT", "node/NAME:KEY=VALUE:EFFECT, or device/DRIVER/POOL/DEVICE:KEY=VALUE:EFFECT."),
+    ] = None,
+    remove_pod: Annotated[Many, _option("--remove-pod", "NAMESPACE/NAME", "Let a pod end.")] = None,
+    remove_driver: Annotated[Many, _option("--remove-driver", "DRIVER", "Take a driver's devices away.")] = None,
+    remove_device: Annotated[Many, _option("--remove-device", "DRIVER/POOL/DEVICE", "Take a device away.")] = None,
+    templates: Annotated[
+        str,
+        _option("--templates", "FILE", "Nodes to choose from; without --add-node: which are the cheapest that do?"),
+    ] = "",
+    fill: Annotated[str, _option("--fill", "FILE", "How many more of the file's pod fit?")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Say what becomes of the pods that wait, after changes that are only thought of.
+
+    Pods, devices, classes and quotas come by -f, on top of what the cluster has; the other changes by their options,
+    each of which may be repeated. Nothing is written. Exit code 1 says that something would not fit.
+
+    Example: claimsmith whatif --kubeconfig admin.conf --add-node gpu-node-1=2 --remove-node old
+    """
+    from claimsmith.allocate.whatif import change_snapshot, count_fitting, find_cheapest_nodes
+    from claimsmith.cli.thought import parse_changes, read_templates, read_thought_pod
+    from claimsmith.daemons.trial import SchedulerTrial
+
+    texts = ChangeTexts(
+        add_node=tuple(add_node or ()),
+        remove_node=tuple(remove_node or ()),
+        cordon=tuple(cordon or ()),
+        taint=tuple(taint or ()),
+        remove_pod=tuple(remove_pod or ()),
+        remove_driver=tuple(remove_driver or ()),
+        remove_device=tuple(remove_device or ()),
+    )
+    if fill and templates and not add_node:
+        raise InputError(
+            "--fill: found --templates without --add-node too, allowed one question; leave one of them out"
+        )
+    known: dict[str, NodeTemplate] = read_templates(templates) if templates else {}
+    thought = read_thought_pod(source, fill) if fill else None
+    before = source.open().snapshot if thought is None else thought.snapshot
+    after, place = change_snapshot(before, parse_changes(texts, before, known)), SchedulerTrial()
+    if thought is not None:
+        _finish(_show_fill(thought.name, count_fitting(after, thought.pod, place=place), output))
+    elif templates and not add_node:
+        _finish(_show_purchase(find_cheapest_nodes(after, tuple(known.values()), place=place), output))
+    else:
+        _finish(_show_queue(before, after, output))
+
+
+@reads_cluster
+def drain(
+    nodes: Annotated[list[str], typer.Argument(metavar="NODE…", help="Nodes to be drained.")],
+    source: ClusterSource,
+    output: Output = Format.TABLE,
+) -> None:
+    """Plan how nodes are drained: which pods find another place, in which order, and which do not.
+
+    Nothing is evicted. Exit code 1 says that some pod would wait.
+
+    Example: claimsmith drain gpu-node-1 --snapshot cluster.json
+    """
+    from claimsmith.allocate.whatif import drain_nodes
+    from claimsmith.daemons.trial import SchedulerTrial
+
+    found = drain_nodes(source.open().snapshot, tuple(dict.fromkeys(nodes)), place=SchedulerTrial())
+    _finish(_show_drain(found, output))
+
+
+def _finish(is_done: bool) -> None:
+    if not is_done:
+        raise typer.Exit(Exit.DOES_NOT_FIT)
+
+
+def _show_queue(before: ClusterSnapshot, after: ClusterSnapshot, output: Format) -> bool:
+    """Show what becomes of the pods that wait, before and after; tell whether all of them run."""
+    from claimsmith.allocate.trial import Placement, place_all
+    from claimsmith.allocate.whatif.draining import find_waiting
+    from claimsmith.cli.thought_values import decision_value
+    from claimsmith.daemons.trial import SchedulerTrial
+
+    place = SchedulerTrial()
+    _, was = place_all(before, find_waiting(before), place=place, explain=False)
+    _, now = place_all(after, find_waiting(after), place=place)
+    earlier = {item.pod.ref: item for item in was}
+    values = [
+        {**decision_value(item), "before": _node_of(earlier.get(item.pod.ref))} for item in now
+    ]  # fmt: skip
+    if output is not Format.TABLE:
+        print_value({"question": "queue", "pods": values}, output)
+    elif not values:
+        tell("nothing waits")
+    else:
+        rows = [(v["pod"], v["before"] or "-", v["node"] or "-", v["message"]) for v in values]
+        print_table(("POD", "NOW", "THEN", "WHY NOT"), rows)
+    return all(isinstance(item, Placement) for item in now)
+
+
+def _node_of(decision: object) -> str:
+    return str(getattr(decision, "node", ""))
+
+
+def _show_fill(name: str, found: FitCount, output: Format) -> bool:
+    """Show how many copies fit; tell whether one does."""
+    message = "" if found.stopped is None else found.stopped.message
+    if output is not Format.TABLE:
+        quota = None
+        if found.quota is not None:
+            limit = found.quota
+            quota = {"quota": limit.quota, "resource": limit.resource, "copies": limit.copies}
+        value = {"question": "fill", "pod": name, "fit": found.total, "roomFor": found.on_nodes}
+        print_value({**value, "byNode": dict(found.by_node), "quota": quota, "next": message}, output)
+        return found.total > 0
+    typer.echo(f"pod {name}: {found.total} more fit")
+    for count, nodes in found.groups.items():
+        shown = ", ".join(nodes[:10]) + (f" and {len(nodes) - 10} more" if len(nodes) > 10 else "")
+        typer.echo(f"  {count} on {'each of ' if len(nodes) > 1 else ''}{shown}")
+    if found.quota is not None and found.quota.copies <= found.on_nodes:
+        typer.echo(f"there is room for {found.on_nodes}, but {found.quota.text}")
+    if message:
+        typer.echo(f"the next one waits: {message}")
+    return found.total > 0
+
+
+def _show_purchase(found: NodePurchase, output: Format) -> bool:
+    """Show which nodes to add; tell whether the whole queue runs then."""
+    from claimsmith.allocate.trial import NoPlace
+    from claimsmith.cli.thought_values import decision_value
+
+    pending = [item for item in (*found.decisions, *found.hopeless) if isinstance(item, NoPlace)]
+    if output is not Format.TABLE:
+        value: dict[str, Any] = {"question": "nodes", "status": found.status, "nodes": dict(found.counts)}
+        value |= {"cost": found.cost, "bound": found.bound, "trials": found.trials}
+        print_value({**value, "pods": [decision_value(item) for item in (*found.decisions, *found.hopeless)]}, output)
+        return not pending
+    needed = ", ".join(f"{count} × {name}" for name, count in found.counts.items())
+    match found.status:
+        case "needless":
+            typer.echo("no node is needed: everything that can run does")
+        case "optimal":
+            typer.echo(f"{needed}: cost {found.cost:g}, and nothing cheaper does")
+        case "feasible":
+            typer.echo(f"{needed}: cost {found.cost:g}; less than {found.bound:g} can't do, between them is unknown")
+        case "impossible":
+            typer.echo(f"not even {needed or 'all templates'} do")
+    for item in pending:
+        typer.echo(f"pod {item.pod.ref} waits whatever is added: {item.message}")
+    return not pending
+
+
+def _show_drain(found: DrainOutcome, output: Format) -> bool:
+    """Show where the pods of drained nodes go; tell whether all find a place."""
+    from claimsmith.cli.thought_values import decision_value, describe_move
+
+    values = [
+        {
+            **decision_value(move.decision),
+            "from": move.pod.node_name,
+            "remade": move.is_remade,
+            "budgets": list(move.budgets),
+        }
+        for move in found.moves
+    ]
+    if output is not Format.TABLE:
+        value = {"question": "drain", "nodes": list(found.nodes), "moves": values}
+        value |= {"staying": [str(ref) for ref in found.staying], "displaced": [str(ref) for ref in found.displaced]}
+        print_value({**value, "queue": [decision_value(item) for item in found.queue]}, output)
+        return not found.pending and not found.displaced
+    if not values:
+        tell(f"nothing to evict on {', '.join(found.nodes)}")
+    else:
+        rows = [(str(n + 1), str(m.pod.ref), m.pod.node_name, *describe_move(m)) for n, m in enumerate(found.moves)]
+        print_table(("STEP", "POD", "FROM", "TO", "DEVICES", "NOTE"), rows)
+    for ref in found.displaced:
+        typer.echo(f"pod {ref}, which waits, would lose the place that it could have now")
+    return not found.pending and not found.displaced

@@ -1,0 +1,318 @@
+"""`whatif`, `preempt`, `defrag` and `drain`, as people and programs see them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.scenarios.cli_process import Ran, call_claimsmith, complaint
+
+FOLDER: Final = Path(__file__).parents[2] / "examples/what-if"
+CLUSTER: Final = str(FOLDER / "cluster.yaml")
+PAIR: Final = str(FOLDER / "pair.yaml")
+OFFERS: Final = str(FOLDER / "offers.yaml")
+CARDS: Final = """
+apiVersion: claimsmith.dev/v1alpha1
+kind: SimulatedDevices
+metadata: {name: cards}
+spec: {nodes: [mig], driver: gpu.example.com, gpus: [{model: A100-40, mig: true}]}
+"""
+QUOTA: Final = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: gpus, namespace: default}
+spec: {hard: {gpu.deviceclass.resource.k8s.io/devices: "14"}}
+"""
+GANG: Final = """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: gang, namespace: default}
+spec: {priority: 900, schedulingPolicy: {gang: {minCount: 2}}}
+"""
+MEMBER: Final = """
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: default}
+spec:
+  priority: 900
+  schedulingGroup: {podGroupName: gang}
+  containers: [{name: main, image: 'example.test/train:1', resources: {claims: [{name: gpu}]}}]
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpus-3}]
+"""
+
+
+def run(*arguments: str, text: str = "") -> Ran:
+    return call_claimsmith(*arguments, "-f", CLUSTER, text=text.encode())
+
+
+def value(*arguments: str, code: int, text: str = "") -> dict[str, Any]:
+    """Return what a command answers in JSON."""
+    ran = run(*arguments, "-o", "json", text=text)
+    assert ran.code == code, ran.err
+    found: dict[str, Any] = json.loads(ran.out)
+    return found
+
+
+# --- whatif -----------------------------------------------------------------------------------------------------------
+
+
+def test_without_changes_the_queue_is_told_as_it_is() -> None:
+    (pod,) = value("whatif", code=1)["pods"]
+
+    assert (pod["pod"], pod["before"], pod["node"]) == ("default/train-1", "", "")
+    assert "in use by default/train-0-gpu" in pod["message"]
+
+
+def test_an_added_node_takes_what_waits() -> None:
+    (pod,) = value("whatif", "--add-node", "gpu-1=1", code=0)["pods"]
+
+    assert (pod["before"], pod["node"]) == ("", "gpu-1-new-1")
+    assert pod["devices"] == [f"gpu.example.com/gpu-1-new-1/gpu-{n}" for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        (("--remove-pod", "default/notebook"), 1),
+        (("--remove-pod", "default/notebook", "--remove-pod", "batch-0"), 0),
+        (("--add-node", "gpu-1=1", "--taint", "node/gpu-1:full=yes:NoSchedule"), 0),
+        (("--add-node", "gpu-1=1", "--remove-driver", "gpu.example.com"), 1),
+        (("--templates", OFFERS, "--add-node", "large=1"), 0),
+        (("--remove-node", "gpu-1", "--cordon", "gpu-2", "--add-node", "gpu-3=1"), 0),
+        (("--remove-pod", "train-0", "--taint", "device/gpu.example.com/gpu-3/gpu-3:hot:NoSchedule"), 1),
+        (("--remove-pod", "train-0", "--taint", "device/gpu.example.com/gpu-3/gpu-3:hot:None"), 0),
+        (("--remove-pod", "train-0", "--remove-device", "gpu.example.com/gpu-3/gpu-3"), 1),
+    ],
+    ids=lambda item: " ".join(item).replace(str(FOLDER), "") if isinstance(item, tuple) else "",
+)
+def test_the_exit_code_says_whether_everything_runs_then(changes: tuple[str, ...], code: int) -> None:
+    assert run("whatif", *changes).code == code
+
+
+def test_a_table_shows_now_and_then() -> None:
+    ran = run("whatif", "--add-node", "gpu-1")
+    lines = [line.split() for line in ran.out.splitlines()]
+
+    assert ["POD", "NOW", "THEN", "WHY", "NOT"] in lines
+    assert ["default/train-1", "-", "gpu-1-new-1"] in lines
+
+
+def test_copies_that_still_fit_are_counted() -> None:
+    found = value("whatif", "--fill", PAIR, code=0)
+    more = value("whatif", "--fill", PAIR, "--add-node", "gpu-1=2", code=0)
+
+    assert (found["pod"], found["fit"], found["byNode"]) == ("default/pair", 1, {"gpu-1": 1})
+    assert (more["fit"], more["byNode"]["gpu-1-new-2"]) == (5, 2)
+
+
+def test_a_quota_limits_copies_and_says_so() -> None:
+    ran = run("whatif", "--fill", PAIR, "--add-node", "gpu-1=2", "-f", "-", text=QUOTA)
+
+    assert ran.code == 0
+    assert ran.out.startswith("pod default/pair: 3 more fit\n  2 on each of gpu-1-new-1, gpu-1-new-2\n  1 on gpu-1\n")
+    assert "there is room for 5, but quota default/gpus: 8 of 14 gpu.deviceclass" in ran.out
+
+
+def test_when_not_one_copy_fits_the_exit_code_is_1() -> None:
+    ran = run("whatif", "--fill", PAIR, "--cordon", "gpu-1")
+
+    assert ran.code == 1
+    assert ran.out.startswith("pod default/pair: 0 more fit\nthe next one waits: ")
+
+
+def test_the_cheapest_nodes_are_told() -> None:
+    ran = run("whatif", "--templates", OFFERS)
+    found = value("whatif", "--templates", OFFERS, code=0)
+
+    assert ran.out == "1 × small: cost 12.5, and nothing cheaper does\n"
+    assert (found["status"], found["nodes"], found["cost"], found["bound"]) == ("optimal", {"small": 1}, 12.5, 12.5)
+
+
+def test_no_nodes_are_bought_for_a_queue_that_runs() -> None:
+    ran = run("whatif", "--templates", OFFERS, "--remove-pod", "train-0")
+
+    assert (ran.code, ran.out) == (0, "no node is needed: everything that can run does\n")
+
+
+def test_a_snapshot_gives_the_same_answers(tmp_path: Path) -> None:
+    file = str(tmp_path / "cluster.json")
+    assert run("snapshot", "save", file).code == 0
+    ran = call_claimsmith("whatif", "--snapshot", file, "--fill", PAIR, "-o", "json")
+
+    assert json.loads(ran.out) == value("whatif", "--fill", PAIR, code=0)
+
+
+# --- preempt ----------------------------------------------------------------------------------------------------------
+
+
+def test_victims_are_told_with_what_they_give_back() -> None:
+    found = value("preempt", "pod/train-1", code=0)
+
+    assert (found["status"], found["cost"]) == (
+        "optimal",
+        {"highest_priority": 0, "violations": 0, "pods": 2, "priorities": 0},
+    )
+    assert [(item["pod"], item["devices"]) for item in found["victims"]] == [
+        ("default/batch-0", ["gpu.example.com/gpu-1/gpu-2"]),
+        ("default/notebook", ["gpu.example.com/gpu-1/gpu-0"]),
+    ]
+    assert [item["node"] for item in found["pods"]] == ["gpu-1"]
+
+
+def test_victims_are_told_in_words() -> None:
+    out = run("preempt", "pod/train-1").out
+
+    assert "then: default/train-1 on gpu-1\n" in out
+    assert out.endswith("cost: 2 pods of priority 0 at most, 0 against a budget; no set is cheaper\n")
+
+
+def test_a_gang_gets_its_places_together() -> None:
+    text = GANG + MEMBER % "one" + MEMBER % "two"
+    found = value("preempt", "podgroup/default/gang", "-f", "-", text=text, code=0)
+
+    assert [item["pod"] for item in found["victims"]] == ["default/notebook", "default/train-0"] or [
+        item["pod"] for item in found["victims"]
+    ] == ["default/batch-0", "default/train-0"]
+    assert sorted(item["node"] for item in found["pods"]) == ["gpu-1", "gpu-3"]
+
+
+def test_a_pod_that_fits_needs_no_victims() -> None:
+    pod = MEMBER.replace("gpus-3", "gpus-2").replace("  schedulingGroup: {podGroupName: gang}\n", "") % "small"
+    ran = run("preempt", "pod/small", "-f", "-", text=pod)
+
+    assert (ran.code, ran.out) == (0, "pod/small fits without that anybody goes: default/small on gpu-1\n")
+
+
+def test_what_no_removal_helps_makes_exit_1() -> None:
+    pod = MEMBER.replace("priority: 900", "priority: 0").replace("  schedulingGroup: {podGroupName: gang}\n", "")
+    ran = run("preempt", "pod/low", "-f", "-", text=pod % "low")
+
+    assert ran.code == 1
+    assert ran.out.startswith("pod/low: nobody's removal helps; without all that could go: ")
+
+
+# --- defrag and drain -------------------------------------------------------------------------------------------------
+
+
+def test_moves_free_a_node() -> None:
+    found = value("defrag", "--goal", "nodes=4:gpu", "--moves", "2", code=0)
+
+    assert [[(move["pod"], move["from"], move["to"]) for move in step] for step in found["steps"]] == [
+        [("default/notebook", "gpu-1", "gpu-3")],
+        [("default/batch-0", "gpu-1", "gpu-2")],
+    ]
+    assert found["gains"] == [{"name": "room for 4 devices of class gpu on one node", "before": "0", "after": "1"}]
+    assert found["keptFree"] == [f"gpu.example.com/gpu-1/gpu-{n}" for n in range(4)]
+
+
+def test_too_few_moves_gain_nothing_and_make_exit_1() -> None:
+    ran = run("defrag", "--goal", "nodes=4:gpu", "--moves", "1")
+
+    assert (ran.code, ran.out.splitlines()[-1]) == (1, "0 moves; no further set of moves helps")
+
+
+def test_moves_make_room_for_pods_of_a_file() -> None:
+    ran = run("defrag", "--goal", f"{PAIR}=2")
+
+    assert ran.code == 0
+    assert "room for default/pair: 1 → 2\n" in ran.out
+    assert ran.out.endswith("reached with 1 move\n")
+
+
+def test_the_largest_partition_is_told() -> None:
+    ran = call_claimsmith("defrag", "--goal", "profile", "-f", "-", text=CARDS.encode())
+
+    assert (ran.code, ran.out) == (0, "largest free profile: 7g.40gb → 7g.40gb\nreached with 0 moves\n")
+
+
+def test_a_drain_tells_where_pods_go_and_which_budgets_forbid_it() -> None:
+    found = value("drain", "gpu-2", code=0)
+
+    assert [(move["pod"], move["node"], move["budgets"]) for move in found["moves"]] == [
+        ("default/infer", "gpu-1", ["default/serving"]),
+        ("default/batch-1", "gpu-3", []),
+    ]
+
+
+def test_a_drain_that_leaves_pods_waiting_makes_exit_1() -> None:
+    ran = run("drain", "gpu-3")
+
+    assert ran.code == 1
+    assert "waits: 0/3 nodes" in ran.out
+
+
+def test_an_empty_node_is_drained_already() -> None:
+    ran = call_claimsmith("drain", "mig", "-f", "-", text=CARDS.encode())
+
+    assert (ran.code, ran.out, ran.err) == (0, "", "claimsmith: nothing to evict on mig\n")
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("whatif", "--add-node", "x=1"), "node template 'x': not in the cluster, allowed gpu-1, gpu-2, gpu-3"),
+        (("whatif", "--add-node", "gpu-1=0"), "--add-node: found 'gpu-1=0', allowed TEMPLATE=N with N from 1 on"),
+        (("whatif", "--add-node", "gpu-1=x"), "found 'x', allowed a whole number from 0 on"),
+        (("whatif", "--add-node", "=2"), "--add-node: found '=2'"),
+        (("whatif", "--remove-node", "x"), "node 'x': not in the cluster"),
+        (("whatif", "--cordon", "x"), "node 'x': not in the cluster"),
+        (("whatif", "--taint", "x"), "--taint: found 'x', allowed node/NAME:KEY[=VALUE]:EFFECT or device/"),
+        (("whatif", "--taint", "node/gpu-1:=v:NoSchedule"), "--taint: found 'node/gpu-1:=v:NoSchedule'"),
+        (
+            ("whatif", "--taint", "node/gpu-1:k:No"),
+            "found effect 'No', allowed NoSchedule, PreferNoSchedule, NoExecute",
+        ),
+        (("whatif", "--taint", "device/gpu.example.com:k:PreferNoSchedule"), "allowed NoSchedule, NoExecute, None"),
+        (("whatif", "--taint", "device/x:k:NoSchedule"), "device 'x/*/*': not in the cluster"),
+        (("whatif", "--remove-pod", "a/b/c"), "pod 'a/b/c': found 3 parts, allowed NAME or NAMESPACE/NAME"),
+        (("whatif", "--remove-pod", "x"), "pod 'default/x': not in the cluster, allowed default/notebook"),
+        (("whatif", "--remove-driver", "x"), "driver 'x': not in the cluster, allowed gpu.example.com"),
+        (("whatif", "--remove-device", "x/y"), "--remove-device: found 'x/y', allowed DRIVER/POOL/DEVICE"),
+        (("whatif", "--remove-device", "gpu.example.com/gpu-1/x"), "device 'gpu.example.com/gpu-1/x': not in the"),
+        (("whatif", "--fill", CLUSTER), "found 6 pods, allowed one; name a file with the pod to be copied"),
+        (("whatif", "--fill", OFFERS), "found 0 pods, allowed one"),
+        (("whatif", "--fill", "missing.yaml"), "missing.yaml: can't be read"),
+        (("whatif", "--fill", PAIR, "--templates", OFFERS), "--fill: found --templates without --add-node too"),
+        (("whatif", "--templates", PAIR), "found no Node, allowed one for each template; add them"),
+        (("preempt", "pod/x"), "target 'pod/x': found no such pod or group that waits, allowed pod/default/train-1"),
+        (("preempt", "pod/notebook"), "target 'pod/notebook': found no such pod or group that waits"),
+        (("preempt", "nonsense"), "target 'nonsense': found no such pod or group that waits"),
+        (("preempt",), "missing argument 'TARGET'; see `claimsmith preempt --help`"),
+        (("defrag",), "missing option '--goal'; see `claimsmith defrag --help`"),
+        (("defrag", "--goal", "profile"), "--goal profile: found no device with the attribute profile"),
+        (("defrag", "--goal", "nodes=4:x"), "--goal: found 'nodes=4:x', allowed nodes=COUNT:CLASS with a count from 1"),
+        (("defrag", "--goal", "nodes=99:gpu"), "--goal: found 'nodes=99:gpu'"),
+        (("defrag", "--goal", "nodes=x:gpu"), "found 'x', allowed a whole number"),
+        (("defrag", "--goal", "profile", "--goal", PAIR), "--goal: found 2 goals with 'profile', allowed it alone"),
+        (("defrag", "--goal", "missing.yaml"), "missing.yaml: can't be read"),
+        (("defrag", "--goal", "profile", "--moves", "-1"), "invalid value for '--moves'"),
+        (("drain", "x"), "node 'x': not in the cluster, allowed gpu-1, gpu-2, gpu-3; correct it"),
+        (("drain",), "missing argument 'NODE…'; see `claimsmith drain --help`"),
+    ],
+    ids=lambda item: " ".join(item).replace(str(FOLDER), "") if isinstance(item, tuple) else "",
+)
+def test_bad_input_is_refused_in_one_line(arguments: tuple[str, ...], told: str) -> None:
+    assert told in complaint(run(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "told"),
+    [
+        ('claimsmith.dev/cost: "free"', "node box: claimsmith.dev/cost: found 'free', allowed a number above 0"),
+        ('claimsmith.dev/cost: "0"', "claimsmith.dev/cost: found '0', allowed a number above 0"),
+        ('claimsmith.dev/cost: "inf"', "claimsmith.dev/cost: found 'inf', allowed a number above 0"),
+        ('claimsmith.dev/maximum: "-1"', "claimsmith.dev/maximum: found '-1', allowed a whole number from 0 on"),
+    ],
+)
+def test_a_template_with_a_wrong_annotation_is_refused(tmp_path: Path, annotation: str, told: str) -> None:
+    path = tmp_path / "offers.yaml"
+    path.write_text(f"apiVersion: v1\nkind: Node\nmetadata: {{name: box, annotations: {{{annotation}}}}}\n")
+
+    assert told in complaint(run("whatif", "--templates", str(path)))
