@@ -131,6 +131,21 @@ class _Face:
     free: int | None = None
 
 
+@dataclass(slots=True, eq=False)
+class _Looks:
+    """What was found out about pools that read alike.
+
+    Args:
+        face: None when no request can have any device.
+        values: What was read; kept, so that no other object takes its identity.
+        is_shared: Other pools have the same.
+    """
+
+    face: _Face | None
+    values: list[object] = field(default_factory=list)
+    is_shared: bool = False
+
+
 _ODD: Final = _Face(
     names=(), kinds=(), local=(), rows=(), numbers=(), counts=False, warns=False, is_local=False, skips=False
 )
@@ -167,12 +182,12 @@ class NodeGroups:
     __slots__ = (
         "_alike",
         "_attributes",
-        "_faces",
         "_groups",
         "_is_partial",
         "_keeps",
         "_kinds",
         "_live",
+        "_looks",
         "_of",
         "_reads",
         "_seen",
@@ -192,8 +207,8 @@ class NodeGroups:
         self._seen = source.changes.number
         self._is_partial = False
         self._reads: dict[str, tuple[str, ...] | None] = {}
-        self._alike: dict[object, tuple[_Face | None, list[object]]] = {}
-        self._faces: dict[_Pool, _Face | None] = {}
+        self._alike: dict[object, _Looks] = {}
+        self._looks: dict[_Pool, _Looks] = {}
         self._states: dict[object, int] = {}
         self._shared: dict[PoolView, int] = {}
         self._groups: dict[tuple[object, ...], NodeGroup] = {}
@@ -237,6 +252,17 @@ class NodeGroups:
             else:
                 yield node, self._place(node)
 
+    def scan_open(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, NodeGroup]]:
+        """As `scan`, without the nodes that are known not to fit."""
+        for node in nodes:
+            if self._seen != self._source.changes.number:
+                self._catch_up()
+            known = self._of.get(node.metadata.name)
+            if known is None or known[0] is not node:
+                known = (node, self._place(node))
+            if known[1].pending is None:
+                yield known
+
     def _place(self, node: Node) -> NodeGroup:
         """Find the group of a node that is not known, or no longer."""
         name = node.metadata.name
@@ -272,7 +298,7 @@ class NodeGroups:
         seen: list[tuple[_Pool, _Face]] = []
         is_alone = False
         for record in plain:
-            face = self._find_face(record)
+            face = self._find_looks(record).face
             if face is not None:
                 self._note_user(record.pool, node.metadata.name)
                 seen.append((record, face))
@@ -284,7 +310,7 @@ class NodeGroups:
         is_alone = bool(view.bad_selectors) and source.aborts_on_selector
         seen: list[tuple[_Pool, _Face]] = []
         for pool in view.pools:
-            face = self._find_face(pool)
+            face = self._find_looks(pool).face
             if face is not None or not pool.usable:
                 self._note_user(pool.id, node.metadata.name)
             if not pool.usable:
@@ -311,22 +337,26 @@ class NodeGroups:
             parts.extend([self._find_number(pool, face, node) for pool, face in seen])
         return (*parts, warns or any(face.warns for _, face in seen))
 
-    def _find_face(self, pool: _Pool) -> _Face | None:
-        """What the shape sees of a pool; None for nothing."""
-        try:
-            return self._faces[pool]
-        except KeyError:
-            face = self._faces[pool] = self._recall_face(pool)
-            return face
+    def find_looks(self, record: SliceRecord) -> object | None:
+        """Return an object that slices have in common which are alike for the shape; None: it has to be looked at."""
+        looks = self._find_looks(record)
+        return None if not looks.is_shared or looks.face is _ODD else looks
 
-    def _recall_face(self, pool: _Pool) -> _Face | None:
-        """The face of a pool; plain pools that read alike have the same."""
+    def _find_looks(self, pool: _Pool) -> _Looks:
+        """What the shape sees of a pool."""
+        try:
+            return self._looks[pool]
+        except KeyError:
+            looks = self._looks[pool] = self._look(pool)
+            return looks
+
+    def _look(self, pool: _Pool) -> _Looks:
         if not isinstance(pool, SliceRecord):
-            return self._make_face(pool.slices) if pool.usable else None
+            return _Looks(self._make_face(pool.slices) if pool.usable else None)
         driver, devices = pool.slice.driver, pool.slice.devices
         reads = self._find_reads(driver)
         if reads is None:
-            return self._make_face((pool,))
+            return _Looks(self._make_face((pool,)))
         values: list[object] = [device.attributes.get(name) for device in devices for name in reads]
         names = tuple([device.name for device in devices])
         key = (driver, self._source.bases.find(pool), names, tuple(map(id, values)))
@@ -334,8 +364,8 @@ class NodeGroups:
         if known is None:
             if len(self._alike) >= KNOWN_STATES_MAX:
                 self._alike.clear()
-            known = self._alike[key] = (self._make_face((pool,)), values)
-        return known[0]
+            known = self._alike[key] = _Looks(self._make_face((pool,)), values, is_shared=True)
+        return known
 
     def _find_reads(self, driver: str) -> tuple[str, ...] | None:
         """All names of attributes that decide about a driver's devices; None: everything does."""
@@ -472,7 +502,7 @@ class NodeGroups:
             if change.is_slices:
                 remade |= change.pools
         if remade:
-            self._faces = {view: face for view, face in self._faces.items() if _get_key(view) not in remade}
+            self._looks = {pool: looks for pool, looks in self._looks.items() if _get_key(pool) not in remade}
 
     def _apply(self, change: Change) -> None:
         for pool in change.pools:
@@ -488,7 +518,7 @@ class NodeGroups:
         """Begin anew."""
         for known in (
             self._alike,
-            self._faces,
+            self._looks,
             self._states,
             self._shared,
             self._groups,

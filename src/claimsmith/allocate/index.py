@@ -7,7 +7,7 @@ pod, and nothing of a snapshot is changed.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from operator import is_, is_not
@@ -266,8 +266,13 @@ class PreparedCluster:
                 others.append(record)
         return plain, others
 
-    def _find_plain(self, node: Node) -> Sequence[SliceRecord] | None:
+    def find_plain(self, node: Node) -> Sequence[SliceRecord] | None:
+        """Return the slices of a node, in order, if each is a pool without counters; None when there is more to it."""
         return self._index.find_plain(node)
+
+    def find_whole(self, pool: PoolKey) -> Container[str] | None:
+        """Return the names of a pool's devices in use, if each is held as a whole; None when there are shares."""
+        return self._ledger.find_whole(pool)
 
     def _find_plain_view(self, record: SliceRecord) -> PoolView:
         view = record.view
@@ -340,7 +345,7 @@ class PreparedCluster:
         kinds = DeviceKinds(requests, selectors=self.selectors, screen=self.screen, answers=self._answers)
         source = GroupSource(
             view_node=self.view_node,
-            find_plain=self._find_plain,
+            find_plain=self.find_plain,
             find_counters=self.find_counters,
             ledger=self._ledger,
             bases=self._bases,

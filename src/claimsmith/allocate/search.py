@@ -110,9 +110,7 @@ def allocate_first(
     """
     plan, bounds = cluster.plan(claims), limits or SearchLimits()
     steps, gave_up = 0, False
-    for node, group in cluster.group_nodes(plan).scan(nodes):
-        if group.pending is not None:
-            continue
+    for node, group in cluster.group_nodes(plan).scan_open(nodes):
         decision = NodeSearch(cluster, plan, node, bounds).decide(share_ids)
         group.note(decision)
         if isinstance(decision, Allocation) or (isinstance(decision, Refused) and not decision.node_only):

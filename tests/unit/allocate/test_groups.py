@@ -158,7 +158,7 @@ def test_constraints_compare_values_across_the_pools_of_a_node() -> None:
     cluster = prepare(*parts, on("b", "q", "2"))
     wanted = claim("c", request("r", count=2), constraints=[match(f"{DRIVER}/root")])
 
-    assert fits(cluster, wanted, NODES[:2]) == [True, False]
+    assert fits(cluster, wanted, NODES[1::-1]) == [False, True]
 
 
 def test_lists_that_overlap_are_compared_by_their_elements() -> None:
@@ -168,7 +168,7 @@ def test_lists_that_overlap_are_compared_by_their_elements() -> None:
     cluster = prepare(on("a", (1, 2), (2, 3)), on("b", (1, 2), (3, 4)), features=Features.all())
     wanted = claim("c", request("r", count=2), constraints=[match(f"{DRIVER}/root")])
 
-    assert fits(cluster, wanted, NODES[:2]) == [True, False]
+    assert fits(cluster, wanted, NODES[1::-1]) == [False, True]
 
 
 def test_what_counters_have_left_decides() -> None:
@@ -193,7 +193,7 @@ def test_what_shares_take_decides_where_two_requests_may_share_a_device() -> Non
     cluster = prepare(local("a", shared), local("b", shared), taken)
     two = claim("c", request("r0", capacity={"m": 3}), request("r1", capacity={"m": 3}))
 
-    assert fits(cluster, two, NODES[:2]) == [True, False]
+    assert fits(cluster, two, NODES[1::-1]) == [False, True]
     assert group(cluster, claim("c", request("r", capacity={"m": 3})), NODES[:2]) == ["a", "b"]
 
 
@@ -209,9 +209,13 @@ def test_a_shared_pool_is_followed_on_all_its_nodes() -> None:
     net = slice_(device("x"), name="net", node=None, pool="net", all_nodes=True)
     cluster = prepare(net)
 
+    taken = held("net", "x")
+
     assert fits(cluster, claim("c")) == [True, True, True]
-    cluster.see_claim(None, held("net", "x"))
+    cluster.see_claim(None, taken)
     assert fits(cluster, claim("c")) == [False, False, False]
+    cluster.see_claim(taken, None)
+    assert fits(cluster, claim("c")) == [True, True, True]
 
 
 def test_devices_that_choose_their_nodes_are_told_apart() -> None:
@@ -227,6 +231,15 @@ def test_a_changed_slice_is_read_anew() -> None:
     assert group(cluster, claim("c")) == ["abc"]
     cluster.update(replace(before, slices=(*before.slices[:2], local("c", device("x", taints=[taint()])))))
     assert (group(cluster, claim("c")), fits(cluster, claim("c"))) == (["ab", "c"], [True, True, False])
+
+
+def test_the_first_slice_of_a_node_is_noticed() -> None:
+    before = snapshot(*NODES, local("a", device("x")))
+    cluster = PreparedCluster.from_snapshot(before)
+
+    assert fits(cluster, claim("c")) == [True, False, False]
+    cluster.update(replace(before, slices=(*before.slices, local("b", device("x")))))
+    assert fits(cluster, claim("c")) == [True, True, False]
 
 
 def test_a_second_slice_of_a_pool_is_noticed() -> None:
