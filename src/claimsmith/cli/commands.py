@@ -16,8 +16,10 @@ from claimsmith.cli.demo import demo
 from claimsmith.cli.devices import devices
 from claimsmith.cli.exits import Exit, tell
 from claimsmith.cli.explain import explain
+from claimsmith.cli.lint import lint
 from claimsmith.cli.node import node_app
 from claimsmith.cli.preempt import preempt
+from claimsmith.cli.replay import replay
 from claimsmith.cli.snapshot import snapshot_app
 from claimsmith.cli.up import up
 from claimsmith.cli.whatif import drain, whatif
@@ -71,11 +73,13 @@ app.command(short_help="An embedded cluster that stays; kubectl works on it.")(u
 app.command(short_help="Decide who gets which devices; nothing is changed.")(allocate)
 app.command(short_help="Say why a pod or claim gets no devices.")(explain)
 app.command(short_help="List devices, their holders and taints.")(devices)
+app.command(short_help="Find faults in selectors and requests, and correct them.")(lint)
 app.command(short_help="Say what would be: nodes added, drained, bought; pods that still fit.")(whatif)
 app.command(short_help="Say who would have to go so that a pod or gang gets a place.")(preempt)
 app.command(short_help="Plan a few moves that free a larger piece.")(defrag)
 app.command(short_help="Plan where the pods of a node go.")(drain)
 app.add_typer(snapshot_app, name="snapshot", short_help="A cluster's device state in a file, without secrets.")
+app.command(short_help="Replay a workload trace: how much gets allocated.")(replay)
 app.command(short_help="Compare answers with recorded upstream ones.")(conformance)
 app.command(
     "agent",

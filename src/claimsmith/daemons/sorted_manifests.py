@@ -18,7 +18,7 @@ from claimsmith.sdk.settings import SETTINGS_API_VERSION, find_named_nodes
 from claimsmith.validate import FieldIssue, validate_create
 from claimsmith.validate.names import check_driver_name, check_pool_name, check_subdomain
 
-__all__ = ["AGENT_KIND", "SETTINGS_KIND", "SortedManifests", "namespace_of", "sort_manifests"]
+__all__ = ["AGENT_KIND", "SETTINGS_KIND", "SortedManifests", "find_issues", "namespace_of", "sort_manifests"]
 
 SETTINGS_KIND: Final = "SimulatedDevices"
 """Kind of the settings that the driver of embedded and offline clusters reads."""
@@ -98,23 +98,28 @@ def _read_object(kind: Kind, manifest: Manifest, *, strict: bool) -> tuple[Manif
         for error in check_form(manifest).unknown
     ]
     manifest = convert_manifest(drop_unknown(manifest) if unknown else manifest)
-    _check_object(kind.hub, manifest)
+    _refuse(manifest, find_issues(kind.hub, manifest))
     return manifest, unknown
 
 
-def _check_object(kind: Kind, manifest: Manifest) -> None:
-    """Refuse what an API server would refuse; an object that was read from one has passed already."""
+def find_issues(kind: Kind, manifest: Manifest) -> tuple[FieldIssue, ...]:
+    """Return what an API server would refuse of a new object; one that was read from a server has passed already.
+
+    Args:
+        kind: Its kind, in the version in which it is kept.
+        manifest: In that version, with a sound form.
+    """
     value = copy.deepcopy(dict(manifest.object))
     metadata = value["metadata"] = value.get("metadata") or {}
     if metadata.get("uid"):
-        return
+        return ()
     value.pop("status", None)
     if kind.namespaced:
         metadata["namespace"] = namespace_of(kind, manifest)
     if metadata.get("generateName") and not metadata.get("name"):
         metadata["name"] = generate_name(metadata["generateName"], lambda letters: letters[0])
     fill_defaults(kind.plural, value, now=_NO_TIME)
-    _refuse(manifest, validate_create(kind, value))
+    return validate_create(kind, value)
 
 
 def _check_settings(manifest: Manifest) -> None:

@@ -27,7 +27,9 @@ def lint_class(found: DeviceClass, corrector: Corrector) -> Iterator[Fault]:
         return
     faults = list(_lint_selectors(texts, corrector, at="spec.selectors"))
     yield from faults
-    if any(fault.severity == "error" for fault in faults) or select(texts, corrector.published.devices):
+    if any(fault.severity == "error" or fault.rule == "unknown-attribute" for fault in faults):
+        return
+    if select(texts, corrector.published.devices):
         return
     place, clause, turned_down = find_false_clause(texts, corrector.published.devices)
     if place < 0:
@@ -129,7 +131,7 @@ def _lint_wish(
     if found:
         yield from _lint_amounts(wish, found, corrector)
         return
-    if any(fault.severity == "error" for fault in faults):
+    if any(fault.severity == "error" or fault.rule == "unknown-attribute" for fault in faults):
         return
     place, clause, turned_down = find_false_clause(texts, offered)
     if not offered:

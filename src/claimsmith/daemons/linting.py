@@ -1,0 +1,159 @@
+"""Lint over manifests and snapshots: every fault with its place, also in objects that could not be used as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from claimsmith.allocate.lint.check import ObjectKey, lint_cluster
+from claimsmith.allocate.lint.values import Fault, Finding
+from claimsmith.api.kinds import Kind, find_kind_of
+from claimsmith.api.manifests import Manifest
+from claimsmith.api.objects import check_form, convert_manifest, drop_unknown, parse_manifest
+from claimsmith.daemons.offline import OfflineCluster
+from claimsmith.daemons.sorted_manifests import find_issues, namespace_of
+from claimsmith.errors import FieldError
+from claimsmith.model.snapshot import ClusterSnapshot
+
+__all__ = ["LintReport", "lint_manifests"]
+
+_SHOWN_MAX: Final = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintReport:
+    """What lint has found.
+
+    Args:
+        findings: In the order of the files, those of one object together.
+        left_out: One sentence for each manifest of a kind that claimsmith does not know.
+        objects: How many objects were looked at.
+        devices: How many published devices they were held against.
+    """
+
+    findings: tuple[Finding, ...]
+    left_out: tuple[str, ...]
+    objects: int
+    devices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """One manifest of an object.
+
+    Args:
+        original: As it stands in its file.
+        kept: In the version in which it is kept; None when its form is not sound.
+    """
+
+    key: ObjectKey
+    original: Manifest
+    kept: Manifest | None
+    faults: tuple[Fault, ...] = ()
+
+
+def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | None = None) -> LintReport:
+    """Return what is wrong with the objects of manifests, or with those of a snapshot when there are no manifests.
+
+    Args:
+        manifests: Objects, and settings of simulated devices.
+        base: A cluster that the manifests are put on.
+
+    Raises:
+        InputError: Settings of devices can't be used, or an object is there twice.
+    """
+    reads: list[_Read] = []
+    others: list[Manifest] = []
+    for number, manifest in enumerate(manifests):
+        kind = find_kind_of(manifest.object)
+        if kind is not None and kind.is_listable:
+            reads.append(_read(kind, _name(manifest, number)))
+        else:
+            others.append(manifest)
+    usable = [item.kept for item in reads if item.kept is not None]
+    cluster = OfflineCluster((*others, *usable), base=base)
+    snapshot = cluster.snapshot
+    keys = {item.key for item in reads} if reads else None
+    found = lint_cluster(snapshot, only=keys)
+    return LintReport(
+        findings=tuple(_join(reads, found)),
+        left_out=cluster.left_out,
+        objects=len(reads) or _count(snapshot),
+        devices=sum(len(item.devices) for item in snapshot.slices),
+    )
+
+
+def _count(snapshot: ClusterSnapshot) -> int:
+    mappings = (snapshot.classes, snapshot.claims, snapshot.templates, snapshot.pods)
+    return sum(len(mapping) for mapping in mappings) + len(snapshot.taint_rules)
+
+
+def _name(manifest: Manifest, number: int) -> Manifest:
+    """Return a manifest with a name, one that nobody else has when a server would make it up."""
+    metadata = manifest.object.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("name") or not metadata.get("generateName"):
+        return manifest
+    named = {**metadata, "name": f"{metadata['generateName']}{number}"}
+    return replace(manifest, object={**manifest.object, "metadata": named})
+
+
+def _read(kind: Kind, manifest: Manifest) -> _Read:
+    """Return a manifest with what the API would refuse of it."""
+    form = check_form(manifest)
+    faults = [_tell_form(error, "api") for error in form.wrong]
+    faults += [_tell_form(error, "unknown-field") for error in form.unknown]
+    metadata = manifest.object.get("metadata")
+    name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+    if form.wrong:
+        key = (kind.kind, "", name)
+        return _Read(key=key, original=manifest, kept=None, faults=tuple(faults))
+    key = (kind.kind, namespace_of(kind, manifest), name)
+    kept = convert_manifest(drop_unknown(manifest) if form.unknown else manifest)
+    issues = find_issues(kind.hub, kept)
+    faults += [Fault(rule="api", severity="error", path=issue.path, text=_shorten(issue.message)) for issue in issues]
+    return _Read(key=key, original=manifest, kept=_let_pass(kept) if issues else kept, faults=tuple(faults))
+
+
+def _tell_form(error: FieldError, rule: str) -> Fault:
+    text = f"found {_shorten(repr(error.found))}, allowed {error.allowed}; {error.hint}"
+    if rule == "unknown-field":
+        return Fault(rule="unknown-field", severity="error", path=error.path, text=f"no such field; {error.hint}")
+    return Fault(rule="api", severity="error", path=error.path, text=text)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_MAX * 4 else f"{text[: _SHOWN_MAX * 4]}…"
+
+
+def _let_pass(manifest: Manifest) -> Manifest | None:
+    """Return an object that the API would refuse in a form that is not asked again; None when it can't be read at all.
+
+    Its selectors are still worth a look: an object with a uid counts as one that a server has let pass.
+    """
+    metadata = {**(manifest.object.get("metadata") or {}), "uid": "refused"}
+    passing = replace(manifest, object={**manifest.object, "metadata": metadata})
+    try:
+        parse_manifest(passing)
+    except FieldError:
+        return None
+    return passing
+
+
+def _join(reads: Sequence[_Read], found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings of each manifest, those of the API first, with their places; without manifests as they are.
+
+    One fault is told for one field: what the API says, or what lint corrects instead.
+    """
+    if not reads:
+        yield from found
+        return
+    for item in reads:
+        kind, namespace, name = item.key
+        mine = [one.fault for one in found if (one.kind, one.namespace, one.name) == item.key]
+        corrected = {fault.path for fault in mine if fault.rule == "quantity"}
+        api = [fault for fault in item.faults if fault.path not in corrected]
+        refused = {fault.path for fault in api}
+        for fault in (*api, *(fault for fault in mine if fault.path not in refused)):
+            source = item.original.locate(fault.path)
+            yield Finding(kind=kind, namespace=namespace, name=name, fault=fault, source=source)

@@ -1,0 +1,180 @@
+"""`claimsmith lint` as people and programs see it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from claimsmith.daemons.tour import TOUR_FOLDER
+from tests.scenarios.cli_process import Ran, call_claimsmith
+
+DEVICES = """
+apiVersion: claimsmith.dev/v1alpha1
+kind: SimulatedDevices
+metadata: {name: cards}
+spec:
+  nodes: [alpha]
+  driver: gpu.example.com
+  gpus: [{model: A100-80}, {model: L4}]
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
+"""
+MODEL = 'device.attributes["gpu.example.com"].model'
+MEMORY = 'device.capacity["gpu.example.com"].memory'
+
+
+def claim(name: str, selector: str, *, more: str = "", kind: str = "exactly") -> str:
+    return f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: {name}}}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      {kind}:
+        deviceClassName: gpu
+        selectors:
+        - cel: {{expression: '{selector}'}}
+    {more}
+"""
+
+
+def lint(folder: Path, *texts: str, options: tuple[str, ...] = ()) -> Ran:
+    for number, text in enumerate(texts):
+        (folder / f"{number}.yaml").write_text(text, encoding="utf-8")
+    return call_claimsmith("lint", "-f", str(folder), *options)
+
+
+def findings(folder: Path, *texts: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(lint(folder, *texts, options=("-o", "json")).out)["findings"]
+    return found
+
+
+def test_a_fault_is_told_with_its_place_and_what_to_write(tmp_path: Path) -> None:
+    ran = lint(tmp_path, DEVICES, claim("c", 'device.attributes["gpu.example.com"].modle == "L4"'))
+    place = f"{tmp_path}/1.yaml, document 1, line 12"
+
+    assert ran.code == 1
+    assert ran.out.splitlines() == [
+        f"{place}: error: ResourceClaim default/c: "
+        "spec.devices.requests[0].exactly.selectors[0].cel.expression: no published device has the attribute "
+        f"gpu.example.com/modle; did you mean {MODEL}? (unknown-attribute)",
+        f'    write: {MODEL} == "L4"',
+        "1 error, 0 warnings; 2 objects, 2 published devices",
+    ]
+
+
+def test_what_is_right_makes_exit_0(tmp_path: Path) -> None:
+    ran = lint(tmp_path, DEVICES, claim("c", f'{MODEL} == "L4"'))
+
+    assert (ran.code, ran.out) == (0, "0 errors, 0 warnings; 2 objects, 2 published devices\n")
+
+
+def test_the_tour_has_no_fault() -> None:
+    assert call_claimsmith("lint", "-f", str(TOUR_FOLDER)).code == 0
+
+
+def test_a_warning_alone_makes_exit_0(tmp_path: Path) -> None:
+    never = DEVICES.split("---")[1].replace("name: gpu}", "name: never}").replace("gpu.example.com", "gpu.example.org")
+    ran = lint(tmp_path, DEVICES, never)
+
+    assert ran.code == 0
+    assert "warning: DeviceClass never" in ran.out
+    assert '    write: device.driver == "gpu.example.com"' in ran.out
+
+
+def test_programs_get_all_parts_of_a_finding(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, DEVICES, claim("c", f'{MODEL} == "L5"'))
+
+    assert found == {
+        "severity": "error",
+        "rule": "request-never-matches",
+        "kind": "ResourceClaim",
+        "namespace": "default",
+        "name": "c",
+        "path": "spec.devices.requests[0].exactly.selectors[0].cel.expression",
+        "message": f'{MODEL} == "L5" is false for all 2 devices of class gpu; published model: A100-80, L4',
+        "corrected": f'{MODEL} == "L4"',
+        "source": f"{tmp_path}/1.yaml, document 1, line 12",
+    }
+
+
+def test_every_rule_of_the_api_that_is_broken_is_told(tmp_path: Path) -> None:
+    broken = "constraints: [{matchAttribute: nodomain}]"
+    found = findings(tmp_path, DEVICES, claim("Upper", "true", more=broken), claim("b", "no such thing"))
+
+    assert [(item["name"], item["rule"], item["path"]) for item in found] == [
+        ("Upper", "api", "metadata.name"),
+        ("Upper", "api", "spec.devices.constraints[0].matchAttribute"),
+        ("b", "api", "spec.devices.requests[0].exactly.selectors[0].cel.expression"),
+    ]
+
+
+def test_a_field_that_does_not_exist_is_told_with_the_nearest_one(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, DEVICES, claim("c", f'{MODEL} == "L4"').replace("selectors", "selector"))
+
+    assert (found["rule"], found["path"]) == ("unknown-field", "spec.devices.requests[0].exactly.selector")
+    assert "selectors" in found["message"]
+
+
+def test_a_capacity_compared_with_a_text_is_told_once_and_corrected(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, DEVICES, claim("c", f'{MEMORY} > "40Gi"'))
+
+    assert (found["rule"], found["corrected"]) == ("quantity", f'{MEMORY}.compareTo(quantity("40Gi")) > 0')
+
+
+def test_a_value_of_a_wrong_type_is_told_and_the_others_are_looked_at(tmp_path: Path) -> None:
+    wrong = claim("wrong", "true").replace("deviceClassName: gpu", "deviceClassName: gpu\n        count: many")
+    found = findings(tmp_path, DEVICES, wrong, claim("c", f'{MODEL} == "L5"'))
+
+    assert [(item["name"], item["rule"]) for item in found] == [("wrong", "api"), ("c", "request-never-matches")]
+
+
+def test_an_older_version_is_found_in_its_own_place(tmp_path: Path) -> None:
+    old = f"""
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceClaim
+metadata: {{name: old}}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      deviceClassName: gpu
+      selectors:
+      - cel: {{expression: '{MODEL} == "L5"'}}
+"""
+    (found,) = findings(tmp_path, DEVICES, old)
+
+    assert (found["rule"], found["corrected"]) == ("request-never-matches", f'{MODEL} == "L4"')
+    assert found["source"].startswith(f"{tmp_path}/1.yaml, document 1, line ")
+
+
+def test_objects_without_a_name_of_their_own_are_told_apart(tmp_path: Path) -> None:
+    made = [claim("x", f'{MODEL} == "L5"').replace("{name: x}", "{generateName: x-}") for _ in range(2)]
+    found = findings(tmp_path, DEVICES, *made)
+
+    assert [item["source"].rpartition("/")[2][:6] for item in found] == ["1.yaml", "2.yaml"]
+
+
+def test_a_cluster_that_publishes_nothing_is_told_on_stderr(tmp_path: Path) -> None:
+    ran = lint(tmp_path, DEVICES.split("---")[1], claim("c", f"{MODEL} == 1"))
+
+    assert ran.code == 0
+    assert "nothing is published" in ran.err
+
+
+def test_files_are_held_against_a_snapshot(tmp_path: Path) -> None:
+    saved, files = tmp_path / "cluster.yaml", tmp_path / "files"
+    files.mkdir()
+    (tmp_path / "base.yaml").write_text(DEVICES + "---\n" + claim("there", f'{MODEL} == "L5"'), encoding="utf-8")
+    call_claimsmith("snapshot", "save", str(saved), "-f", str(tmp_path / "base.yaml"))
+    ran = lint(files, claim("mine", f'{MODEL} == "L6"'), options=("--snapshot", str(saved), "-o", "json"))
+    whole = call_claimsmith("lint", "--snapshot", str(saved), "-o", "json")
+
+    assert [item["name"] for item in json.loads(ran.out)["findings"]] == ["mine"]
+    assert [item["name"] for item in json.loads(whole.out)["findings"]] == ["there"]
