@@ -16,6 +16,7 @@ from typing import Protocol
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason
 from claimsmith.model.names import ClaimRef, PodRef
+from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 
@@ -32,6 +33,7 @@ __all__ = [
     "put_pods",
     "renew_pod",
     "sort_queue",
+    "split_queue",
     "take_pods",
 ]
 
@@ -194,18 +196,66 @@ def sort_queue(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     return tuple(sorted(pods, key=lambda pod: (-pod.priority, pod.metadata.creation_timestamp or "9")))
 
 
+def split_queue(snapshot: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
+    """Return pods one by one, in their order; those of one gang together, where the first of them stands."""
+    units: dict[object, list[Pod]] = {}
+    for pod in pods:
+        gang = _find_gang(snapshot, pod)
+        units.setdefault(pod.ref if gang is None else gang.ref, []).append(pod)
+    return tuple(tuple(members) for members in units.values())
+
+
 def place_all(
     snapshot: ClusterSnapshot, pods: Iterable[Pod], *, place: PlacePod, explain: bool = True
 ) -> tuple[ClusterSnapshot, tuple[PodDecision, ...]]:
     """Place pods one after another; each decision counts for the next.
 
+    The pods of a gang are placed in one go where the first of them stands; when too few of them fit, none does.
+
     Returns:
         The cluster after all of them, and a decision for each.
     """
     decisions: list[PodDecision] = []
-    for pod in pods:
-        decision = place(snapshot, pod, explain=explain)
-        if isinstance(decision, Placement):
-            snapshot = put_pod(snapshot, decision)
-        decisions.append(decision)
+    for unit in split_queue(snapshot, pods):
+        snapshot, made = _place_unit(snapshot, unit, place=place, explain=explain)
+        decisions += made
     return snapshot, tuple(decisions)
+
+
+def _place_unit(
+    before: ClusterSnapshot, unit: tuple[Pod, ...], *, place: PlacePod, explain: bool
+) -> tuple[ClusterSnapshot, list[PodDecision]]:
+    after, decisions = before, list[PodDecision]()
+    for pod in unit:
+        decision = place(after, pod, explain=explain)
+        if isinstance(decision, Placement):
+            after = put_pod(after, decision)
+        decisions.append(decision)
+    gang = _find_gang(before, unit[0])
+    if gang is None or all(isinstance(item, Placement) for item in decisions):
+        return after, decisions
+    needed, running = gang.spec.min_count or 0, _count_running(after, gang)
+    if running >= needed:
+        return after, decisions
+    why = next(item.message for item in decisions if isinstance(item, NoPlace))
+    message = f"only {running} of the {needed} pods that gang {gang.ref} needs fit; {why}" if explain else ""
+    return before, [
+        NoPlace(pod=pod, message=message, reasons=_reasons(item)) for pod, item in zip(unit, decisions, strict=True)
+    ]
+
+
+def _find_gang(snapshot: ClusterSnapshot, pod: Pod) -> PodGroup | None:
+    group = snapshot.pod_groups.get(PodGroupRef(pod.metadata.namespace, pod.pod_group)) if pod.pod_group else None
+    return group if group is not None and group.spec.is_gang else None
+
+
+def _count_running(snapshot: ClusterSnapshot, gang: PodGroup) -> int:
+    """Return how many pods of a gang have a node."""
+    return sum(
+        PodGroupRef(pod.metadata.namespace, pod.pod_group) == gang.ref and bool(pod.node_name) and not pod.finished
+        for pod in snapshot.pods.values()
+    )
+
+
+def _reasons(decision: PodDecision) -> tuple[Reason, ...]:
+    return decision.reasons if isinstance(decision, NoPlace) else ()

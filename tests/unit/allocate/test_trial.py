@@ -16,7 +16,8 @@ from claimsmith.allocate.trial import (
 )
 from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.model.names import ClaimRef
-from claimsmith.testing.builders import NAMESPACE, claim, claim_ref, pod
+from claimsmith.model.podgroup import PodGroup, PodGroupSpec
+from claimsmith.testing.builders import NAMESPACE, claim, claim_ref, metadata, pod
 from tests.unit.allocate.trying import cluster, held_by, names, ref, running, sharing, stranger, waiting
 
 
@@ -140,3 +141,34 @@ def test_a_pod_that_needs_more_in_another_cluster_is_counted_anew() -> None:
 
     assert isinstance(trial(small, waiting("new", 0, cpu=2)), Placement)
     assert isinstance(trial(large, waiting("new", 0, cpu=2)), NoPlace)
+
+
+GANG = PodGroup(metadata=metadata("gang", {}, namespaced=True), spec=PodGroupSpec(min_count=2))
+
+
+def test_a_gang_is_placed_together_where_its_first_pod_stands() -> None:
+    members = [waiting(name, pod_group="gang") for name in ("one", "two")]
+    queue = [members[0], waiting("other"), members[1]]
+    _, decisions = place_all(cluster({"a": 3}, GANG), queue, place=SchedulerTrial())
+
+    assert [item.pod.metadata.name for item in decisions if isinstance(item, Placement)] == ["one", "two", "other"]
+
+
+def test_a_gang_of_which_too_few_fit_takes_nothing() -> None:
+    members = [waiting(name, pod_group="gang") for name in ("one", "two")]
+    snapshot = cluster({"a": 1}, GANG)
+    after, decisions = place_all(snapshot, [*members, waiting("other")], place=SchedulerTrial())
+
+    assert [isinstance(item, Placement) for item in decisions] == [False, False, True]
+    assert isinstance(decisions[0], NoPlace)
+    assert decisions[0].message.startswith("only 1 of the 2 pods that gang default/gang needs fit; 0/1 nodes")
+    assert list(after.pods) == [ref("other")]
+
+
+def test_pods_of_a_gang_that_run_already_count() -> None:
+    holder, made = running("first", "a", "g0")
+    snapshot = cluster({"a": 2}, GANG, (replace(holder, pod_group="gang"), made))
+    members = [waiting(name, pod_group="gang") for name in ("one", "two")]
+    _, decisions = place_all(snapshot, members, place=SchedulerTrial())
+
+    assert [isinstance(item, Placement) for item in decisions] == [True, False]

@@ -20,6 +20,7 @@ from claimsmith.allocate.trial import (
     put_pod,
     renew_pod,
     sort_queue,
+    split_queue,
     take_pods,
 )
 from claimsmith.allocate.whatif.changes import CordonNodes, change_snapshot
@@ -100,13 +101,13 @@ def drain_nodes(snapshot: ClusterSnapshot, names: Collection[str], *, place: Pla
     budgets = BudgetLedger.of(snapshot)
     moves: list[PodMove] = []
     queue: list[PodDecision] = []
-    for part in _interleave(waiting, groups):
-        if isinstance(part, Pod):
-            cluster, decisions = place_all(cluster, [part], place=place)
-            queue += decisions
-        else:
-            cluster, made = _move(cluster, part, place=place, budgets=budgets)
+    for is_evicted, pods in _interleave(split_queue(cluster, waiting), groups):
+        if is_evicted:
+            cluster, made = _move(cluster, pods, place=place, budgets=budgets)
             moves += made
+        else:
+            cluster, decisions = place_all(cluster, pods, place=place)
+            queue += decisions
     displaced = tuple(item.pod.ref for item in queue if isinstance(item, NoPlace) and item.pod.ref in before)
     return DrainOutcome(
         nodes=tuple(names),
@@ -160,11 +161,12 @@ def group_by_claims(pods: Iterable[Pod]) -> list[tuple[Pod, ...]]:
     return [sort_queue(members) for members in groups.values()]
 
 
-def _interleave(waiting: Iterable[Pod], groups: list[tuple[Pod, ...]]) -> list[Pod | tuple[Pod, ...]]:
-    """Return waiting pods and groups by priority, the waiting ones first among equals."""
-    keyed: list[tuple[int, int, Pod | tuple[Pod, ...]]] = [(-pod.priority, 0, pod) for pod in waiting]
-    keyed += [(-members[0].priority, 1, members) for members in groups]
-    return [item for _, _, item in sorted(keyed, key=lambda entry: entry[:2])]
+def _interleave(
+    waiting: Iterable[tuple[Pod, ...]], groups: Iterable[tuple[Pod, ...]]
+) -> list[tuple[bool, tuple[Pod, ...]]]:
+    """Return waiting pods and groups to evict by priority, the waiting ones first among equals; which they are."""
+    everything = [(False, pods) for pods in waiting] + [(True, pods) for pods in groups]
+    return sorted(everything, key=lambda item: (-item[1][0].priority, item[0]))
 
 
 def _move(
