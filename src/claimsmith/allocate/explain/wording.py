@@ -103,6 +103,8 @@ class _Writer:
             pools = ", ".join(str(pool.id) for pool in self._case.view.pools)
             seen = f"its pools {pools} have no device for it" if pools else "no pool reaches it"
             return f"node {self._case.node.name} has no device: {seen}"
+        if not usable and total == 1:
+            return f"the only device of node {self._case.node.name} can't be had"
         if not usable:
             return f"none of the {_count(total)} of node {self._case.node.name} can be had"
         if len(usable) == total:

@@ -48,7 +48,8 @@ def word_constraint(finding: NodeFinding, obstacles: Obstacles, relaxation: Rela
         text = f"the devices must have one {name}: {_format_best(best)}{missing}"
         data["rule"] = f"the devices must have one {name}: at most {len(best)} have"
         return text, tuple(best) or tuple(lacking), data
-    seen = {device: None for found in values.values() for device in found}
+    known = {device for found in values.values() for device in found}
+    seen = {record.id: None for record in obstacles.devices if record.id in known}
     number = "1 value" if len(values) == 1 else f"{len(values)} values"
     text = f"the devices must differ in {name}: {number} among {format_names(seen) or 'them'}{missing}"
     data["rule"] = f"the devices must differ in {name}: {number}"

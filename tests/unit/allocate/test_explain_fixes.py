@@ -1,0 +1,205 @@
+"""What would help: the nearest changes, each solved before it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from claimsmith.allocate.explain.changes import apply_changes
+from claimsmith.allocate.explain.comparisons import find_comparison
+from claimsmith.allocate.explain.values import Change, Explanation, Fix
+from claimsmith.allocate.search import allocate
+from claimsmith.cel import CelEnvironment
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.decision import Allocation
+from claimsmith.model.device import Device
+from claimsmith.model.features import Features
+from claimsmith.model.node import Node
+from claimsmith.model.pool import ResourceSlice
+from claimsmith.testing.builders import (
+    allocated,
+    alternatives,
+    capacity,
+    claim,
+    device,
+    device_id,
+    klass,
+    match,
+    node,
+    request,
+    slice_,
+    sub,
+    taint,
+)
+from tests.unit.allocate.explaining import why
+from tests.unit.allocate.solving import number_shares, problem
+
+MEMORY = 'device.capacity["gpu.example.test"].memory'
+SIZE = 'device.attributes["gpu.example.test"].size'
+
+
+def texts(explanation: Explanation) -> list[str]:
+    return [fix.text for fix in explanation.fixes]
+
+
+def find_fix(explanation: Explanation, op: str) -> Fix:
+    return next(fix for fix in explanation.fixes if fix.changes[0].op == op)
+
+
+def gpus(*sizes: str, on: str) -> tuple[Node, ResourceSlice]:
+    devices: Sequence[Device] = [device(f"gpu-{n}", capacity={"memory": size}) for n, size in enumerate(sizes)]
+    return node(on), slice_(*devices, name=f"s-{on}", node=on, pool=on)
+
+
+def test_a_selector_is_relaxed_to_the_nearest_value_that_helps() -> None:
+    wanted = claim("c", request("r", f'{MEMORY}.isGreaterThan(quantity("40Gi"))'))
+    found = why(*gpus("16Gi", on="node-a"), *gpus("24Gi", on="node-b"), *gpus("24Gi", on="node-c"), wanted)
+    fix = find_fix(found, "set-selectors")
+
+    assert fix.text.endswith(f'relax {MEMORY}.isGreaterThan(quantity("40Gi")) to >= 24Gi')
+    assert fix.nodes == ("node-b", "node-c")
+    assert fix.changes[0].value == [f'{MEMORY}.compareTo(quantity("24Gi")) >= 0']
+
+
+def test_a_nearer_value_that_does_not_help_is_passed_over() -> None:
+    wanted = claim("c", request("r", f'{MEMORY}.compareTo(quantity("40Gi")) >= 0'))
+    held = allocated(claim("held"), device_id("gpu-0", pool="node-b"))
+    found = why(*gpus("16Gi", on="node-a"), *gpus("24Gi", on="node-b"), held, wanted)
+
+    assert find_fix(found, "set-selectors").changes[0].value == [f'{MEMORY}.compareTo(quantity("16Gi")) >= 0']
+
+
+def test_the_other_clauses_of_a_selector_stay() -> None:
+    text = f'device.driver == "gpu.example.test" && {SIZE} > 8 && (true || false)'
+    found = why(node("node-a"), slice_(device("a", attributes={"size": 4})), claim("c", request("r", text)))
+    new = f'device.driver == "gpu.example.test" && {SIZE} >= 4 && (true || false)'
+
+    assert find_fix(found, "set-selectors").changes[0].value == [new]
+
+
+def test_a_selector_that_compares_nothing_is_dropped() -> None:
+    pool = slice_(device("a", attributes={"healthy": 1}))
+    wanted = claim("c", request("r", 'device.driver.startsWith("nic")'))
+
+    assert any("drop the selector" in text for text in texts(why(node("node-a"), pool, wanted)))
+
+
+def test_a_text_is_compared_with_the_most_frequent_one() -> None:
+    models = {"a": "T4", "b": "A100", "c": "A100"}
+    pool = slice_(*(device(name, attributes={"model": model}) for name, model in models.items()))
+    wanted = claim("c", request("r", 'device.attributes["gpu.example.test"].model == "H100"'))
+    fix = find_fix(why(node("node-a"), pool, wanted), "set-selectors")
+
+    assert fix.text.endswith('to == "A100"')
+
+
+def test_the_largest_count_that_fits_is_told() -> None:
+    found = why(*gpus("1", "1", "1", on="node-a"), claim("c", request("r", count=6)))
+    fix = find_fix(found, "set-count")
+
+    assert (fix.changes[0].value, fix.nodes) == (3, ("node-a",))
+
+
+def test_a_constraint_is_dropped() -> None:
+    pool = slice_(*(device(f"d{place}", attributes={"numa": place}) for place in range(2)))
+    wanted = claim("c", request("r", count=2), constraints=[match("gpu.example.test/numa")])
+
+    assert "claim default/c: drop the matchAttribute gpu.example.test/numa" in texts(why(node("node-a"), pool, wanted))
+
+
+def test_each_claim_that_could_go_is_named() -> None:
+    held = [allocated(claim(f"held-{n}"), device_id(f"gpu-{n}", pool="node-a")) for n in range(2)]
+    fix = find_fix(why(*gpus("1", "1", on="node-a"), *held, claim("c")), "free-claims")
+
+    assert fix.text == "free one of the claims default/held-0 or default/held-1"
+    assert [choice.value for choice in fix.choices] == [["default/held-0"], ["default/held-1"]]
+
+
+def test_claims_that_must_go_together_are_named_together() -> None:
+    held = [allocated(claim(f"held-{n}"), device_id(f"gpu-{n}", pool="node-a")) for n in range(2)]
+    fix = find_fix(why(*gpus("1", "1", on="node-a"), *held, claim("c", request("r", count=2))), "free-claims")
+
+    assert fix.text == "free the claims default/held-0 and default/held-1"
+
+
+def test_a_taint_is_tolerated() -> None:
+    pool = slice_(device("a", taints=[taint("example.test/ecc", value="retired")]))
+    fix = find_fix(why(node("node-a"), pool, claim("c")), "tolerate")
+
+    assert fix.text == "tolerate the taint example.test/ecc=retired:NoSchedule"
+
+
+def test_an_amount_is_lowered_to_what_is_left() -> None:
+    nic = device("nic", capacity={"bandwidth": capacity("40Gi")}, allow_multiple_allocations=True)
+    wanted = claim("c", request("r", capacity={"bandwidth": "60Gi"}))
+    fix = find_fix(why(node("node-a"), slice_(nic), wanted), "set-capacity")
+
+    assert fix.changes[0].value == "40Gi"
+
+
+def test_a_class_of_nearly_the_same_name_is_proposed() -> None:
+    wanted = claim("c", request("r", klass="gpus"))
+    fix = find_fix(why(node("node-a"), slice_(device("a")), klass("gpu"), wanted), "set-class")
+
+    assert fix.changes[0].value == "gpu"
+
+
+def test_a_further_node_is_proposed_where_devices_are_in_use() -> None:
+    held = allocated(claim("held"), device_id("gpu-0", pool="node-a"))
+
+    assert "add one node like node-a" in texts(why(*gpus("1", on="node-a"), held, claim("c")))
+
+
+def test_no_further_node_is_proposed_where_none_would_help() -> None:
+    wanted = claim("c", request("r", f"{SIZE} > 2"))
+
+    assert not any("add one node" in text for text in texts(why(*gpus("1", on="node-a"), wanted)))
+
+
+def test_changes_that_only_help_together_are_told_together() -> None:
+    pool = slice_(device("a", attributes={"size": 1}, taints=[taint("example.test/ecc")]))
+    wanted = claim("c", request("r", f"{SIZE} > 2"))
+    (fix,) = why(node("node-a"), pool, wanted).fixes
+
+    assert {change.op for change in fix.changes} == {"set-selectors", "tolerate"}
+
+
+def test_an_alternative_is_changed_by_itself() -> None:
+    wanted = claim("c", alternatives("r", sub("big", f"{SIZE} > 8"), sub("small", f"{SIZE} > 4")))
+    found = why(node("node-a"), slice_(device("a", attributes={"size": 4})), wanted)
+
+    assert {fix.changes[0].request for fix in found.fixes} == {"r/big", "r/small"}
+
+
+def test_what_changes_do_is_what_was_solved() -> None:
+    objects: list[ResourceSlice | ResourceClaim] = [slice_(device("a", attributes={"size": 4}))]
+    objects.append(claim("c", request("r", f"{SIZE} > 8")))
+    change = Change(op="set-selectors", claim=claim("c").ref, request="r", value=[f"{SIZE} >= 4"])
+
+    decision = allocate(apply_changes(problem(*objects), (change,)), share_ids=number_shares())
+
+    assert isinstance(decision, Allocation)
+
+
+@pytest.mark.parametrize(
+    ("clause", "operand", "operator", "constant"),
+    [
+        (f"{SIZE} >= 4", SIZE, ">=", "4"),
+        (f"4 < {SIZE}", SIZE, ">", "4"),
+        (f'{MEMORY}.isLessThan(quantity("4Gi"))', MEMORY, "<", "4Gi"),
+        (f'{MEMORY}.compareTo(quantity("4Gi")) == 0', MEMORY, "==", "4Gi"),
+        ('device.driver == "x"', "device.driver", "==", "x"),
+        (f'{SIZE}.compareTo(semver("1.2.3")) > 0', SIZE, ">", "1.2.3"),
+    ],
+)
+def test_comparisons_are_found(clause: str, operand: str, operator: str, constant: str) -> None:
+    found = find_comparison(clause, CelEnvironment.for_stored_expressions(Features.all()))
+
+    assert found is not None
+    assert (found.operand, found.operator, str(found.constant)) == (operand, operator, constant)
+
+
+@pytest.mark.parametrize("clause", [f"{SIZE} in [1, 2]", f"{SIZE} > {SIZE}", "true", "1 == 1", f"{SIZE} != 3"])
+def test_other_clauses_are_no_comparisons(clause: str) -> None:
+    assert find_comparison(clause, CelEnvironment.for_stored_expressions(Features.all())) is None
