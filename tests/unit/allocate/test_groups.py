@@ -26,6 +26,7 @@ from claimsmith.testing.builders import (
     counter_set,
     device,
     device_id,
+    klass,
     match,
     node,
     on_nodes,
@@ -34,6 +35,7 @@ from claimsmith.testing.builders import (
     slice_,
     snapshot,
     taint,
+    toleration,
 )
 from tests.unit.allocate.solving import number_shares
 
@@ -113,6 +115,13 @@ def test_taints_decide_for_requests_that_do_not_tolerate_them() -> None:
     assert group(cluster, claim("c")) == ["ac", "b"]
 
 
+def test_tainted_devices_are_told_apart_by_their_taints() -> None:
+    parts = [local(place, device(taints=[taint(f"example.test/{place}")])) for place in "abc"]
+    wanted = claim("c", request("r", tolerations=(toleration("example.test/b"),)))
+
+    assert fits(prepare(*parts), wanted) == [False, True, False]
+
+
 def test_a_claim_that_takes_a_device_moves_its_node_to_another_group_and_back() -> None:
     cluster = prepare(*(local(place, device("x")) for place in "abc"))
     taken = held("b", "x")
@@ -189,12 +198,11 @@ def test_what_counters_have_left_decides() -> None:
 
 def test_what_shares_take_decides_where_two_requests_may_share_a_device() -> None:
     shared = device("x", capacity={"m": capacity(8, default=1)}, allow_multiple_allocations=True)
-    taken = held("b", "x", share="s", consumed={"m": 3})
-    cluster = prepare(local("a", shared), local("b", shared), taken)
+    taken = [held(place, "x", share="s", consumed={"m": amount}) for place, amount in [("a", 1), ("b", 3)]]
+    cluster = prepare(local("a", shared), local("b", shared), *taken)
     two = claim("c", request("r0", capacity={"m": 3}), request("r1", capacity={"m": 3}))
 
     assert fits(cluster, two, NODES[1::-1]) == [False, True]
-    assert group(cluster, claim("c", request("r", capacity={"m": 3})), NODES[:2]) == ["a", "b"]
 
 
 def test_how_much_shares_take_makes_no_difference_to_a_single_request_that_fits() -> None:
@@ -206,15 +214,15 @@ def test_how_much_shares_take_makes_no_difference_to_a_single_request_that_fits(
 
 
 def test_a_shared_pool_is_followed_on_all_its_nodes() -> None:
-    net = slice_(device("x"), name="net", node=None, pool="net", all_nodes=True)
+    net = slice_(device("x"), device("y"), name="net", node=None, pool="net", all_nodes=True)
     cluster = prepare(net)
-
-    taken = held("net", "x")
+    one, two = held("net", "x"), held("net", "y")
 
     assert fits(cluster, claim("c")) == [True, True, True]
-    cluster.see_claim(None, taken)
+    cluster.see_claim(None, one)
+    cluster.see_claim(None, two)
     assert fits(cluster, claim("c")) == [False, False, False]
-    cluster.see_claim(taken, None)
+    cluster.see_claim(two, None)
     assert fits(cluster, claim("c")) == [True, True, True]
 
 
@@ -261,11 +269,11 @@ def test_a_node_that_changes_is_looked_at_anew() -> None:
 
 
 def test_a_device_with_an_improper_version_is_looked_at_for_itself() -> None:
-    good, bad = ({"v": DeviceAttribute.version(text)} for text in ("1.0.0", "one"))
-    cluster = prepare(local("a", device(attributes=bad)), local("b", device(attributes=good)))
-    wanted = claim("c", request("r", 'device.driver == "gpu.example.test"'))
+    bad = {"v": DeviceAttribute.version("one")}
+    parts = [local(place, device(attributes=bad, capacity={"m": amount})) for place, amount in [("a", 4), ("b", 8)]]
+    cluster = PreparedCluster.from_snapshot(snapshot(*NODES, replace(klass(), selectors=()), *parts))
 
-    assert fits(cluster, wanted, NODES[:2]) == [False, True]
+    assert fits(cluster, claim("c", request("r", capacity={"m": 6})), NODES[:2]) == [False, True]
 
 
 @pytest.mark.parametrize("first", ["with", "without"])
