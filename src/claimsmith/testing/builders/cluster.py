@@ -10,6 +10,7 @@ from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import DeviceId
 from claimsmith.model.node import Node, NodeTaint
+from claimsmith.model.podgroup import PodGroup, PodGroupSpec
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.prepared import ClaimKey, PrepareRequest, RequestedDevice
 from claimsmith.model.snapshot import ClusterSnapshot
@@ -17,7 +18,7 @@ from claimsmith.model.workload import Container, ContainerClaim, Pod, PodClaim, 
 from claimsmith.testing.builders.claims import NAMESPACE, klass, metadata
 from claimsmith.testing.builders.devices import NODE, Amount, device_id, quantities
 
-__all__ = ["claim_key", "node", "pod", "prepare_request", "requested", "snapshot"]
+__all__ = ["claim_key", "node", "pod", "pod_group", "prepare_request", "requested", "snapshot"]
 
 
 class PodFields(TypedDict, total=False):
@@ -78,6 +79,23 @@ def pod(
         node_name=node_name,
     )
     return replace(plain, **fields)
+
+
+def pod_group(
+    name: str = "gang",
+    *claims: PodClaim,
+    least: int | None = 2,
+    topology: str = "",
+    priority: int | None = None,
+    conditions: Iterable[Mapping[str, object]] = (),
+) -> PodGroup:
+    """Return a group of pods of which at least so many are placed together, on nodes of one value of a label."""
+    keys = (topology,) if topology else ()
+    return PodGroup(
+        metadata=metadata(name, {}, namespaced=True),
+        spec=PodGroupSpec(min_count=least, topology_keys=keys, claims=claims, priority=priority),
+        conditions=tuple(conditions),
+    )
 
 
 def snapshot(*objects: Node | ResourceSlice | DeviceClass | ResourceClaim | Pod | DeviceTaintRule) -> ClusterSnapshot:
