@@ -34,12 +34,9 @@ class _Assigner:
         self._shared = {part.claim.ref: part for part in model.parts.values() if part.claim is not None}
         self._offers: dict[tuple[int, str], Offer] = {}
         self._chosen: dict[Cell, list[Chosen]] = defaultdict(list)
-        self._uses: dict[Chosen, list[Use]] = defaultdict(list)
         for chosen in model.chosen:
             self._chosen[chosen.cell].append(chosen)
             self._offers[chosen.offer.part.number, chosen.offer.node] = chosen.offer
-        for use in model.uses:
-            self._uses[use.chosen].append(use)
         self.values: Counter[int] = Counter()
 
     def add_member(self, place: int, solution: Solution) -> None:
@@ -98,7 +95,7 @@ class _Assigner:
             devices = got.get(chosen.choice.request.name, [])
             if not devices:
                 continue
-            kind_of = {record.id: use for use in self._uses[chosen] for record in use.kind.records}
+            kind_of = {record.id: use for use in self._model.uses_of[chosen] for record in use.kind.records}
             if any(device not in kind_of for device in devices):
                 return None
             found.append((chosen, [kind_of[device] for device in devices]))

@@ -8,7 +8,7 @@ from typing import Final
 
 from claimsmith.allocate.batch import JointLimits
 from claimsmith.allocate.cpsat.assignment import assign
-from claimsmith.allocate.cpsat.hint import FirstFit, OneByOne, list_units
+from claimsmith.allocate.cpsat.hint import FirstFit, OneByOne, count_devices, list_units
 from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.ledger import BatchLedger
 from claimsmith.allocate.cpsat.linear import LinearModel
@@ -29,6 +29,9 @@ __all__ = ["BatchModel", "Solved", "model_batch", "solve_batch"]
 
 VARIABLES_MAX: Final = 200_000
 """Variables above which a model is not tried."""
+
+APART_MAX: Final = 2_000
+"""Places (claims times nodes) above which equal claims of several devices are counted, however close their devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +85,8 @@ def model_batch(
         preferred: Nodes to keep where one of several equal ones is enough.
         nodes_max: Nodes that the model looks at.
     """
-    found = find_parts(layout, apart="closeness" in objective.policy.terms)
+    apart = "closeness" in objective.policy.terms and _may_keep_apart(layout)
+    found = find_parts(layout, apart=apart)
     parts, gaps = found.parts, list[str]()
     some = preselect_nodes(layout, parts, preferred=preferred)
     if some is not None:
@@ -103,7 +107,7 @@ def model_batch(
     placement = build_placement(layout, (offer for offer in offers if not left_out.keys() & set(offer.part.members)))
     add_resources(placement)
     add_sharing(placement)
-    levels = tuple(express_levels(placement, objective))
+    levels = tuple(express_levels(placement, objective, close=apart))
     narrowed = (*gaps, *placement.narrowed)
     return BatchModel(placement=placement, levels=levels, left_out=left_out, narrowed=narrowed)
 
@@ -136,6 +140,18 @@ def solve_batch(
     if gaps:
         bounds = ()
     return Solved(solution=solution, bounds=bounds, gaps=gaps, problem=problem, effort=answer.effort)
+
+
+def _may_keep_apart(layout: Layout) -> bool:
+    """Whether there are so few places for claims of several devices that each can be looked at on its own."""
+    return (
+        sum(
+            len(names)
+            for member, names in zip(layout.members, layout.allowed, strict=True)
+            if any(count_devices(claim) > 1 for claim in member.claims)
+        )
+        <= APART_MAX
+    )
 
 
 def _list_offers(patterns: Patterns, part: Part) -> tuple[str, list[Offer]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Un
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
 
-__all__ = ["BestFit", "Chooser", "FirstFit", "OneByOne", "list_orders", "list_units", "search_batch"]
+__all__ = ["BestFit", "Chooser", "FirstFit", "OneByOne", "count_devices", "list_orders", "list_units", "search_batch"]
 
 Unit = tuple[int, ...]
 """Members that are decided together: those of a gang, or one that is in none."""
@@ -45,7 +45,7 @@ def list_orders(layout: Layout) -> list[list[Unit]]:
     """Return the orders to try: as they came, the largest first, the smallest first; by priority in each."""
     units = list_units(layout)
     priority = {unit: max(layout.members[place].priority for place in unit) for unit in units}
-    size = {unit: sum(_count_devices(layout.members[place].claims) for place in unit) for unit in units}
+    size = {unit: sum(_count_member(layout, place) for place in unit) for unit in units}
     orders = [
         sorted(units, key=lambda unit: -priority[unit]),
         sorted(units, key=lambda unit: (-priority[unit], -size[unit])),
@@ -203,6 +203,10 @@ def list_units(layout: Layout) -> list[Unit]:
     return list(units)
 
 
-def _count_devices(claims: Sequence[ResourceClaim]) -> int:
-    """How many devices the claims want, by their first alternatives."""
-    return sum(request.alternatives[0].count for claim in claims for request in claim.spec.requests)
+def _count_member(layout: Layout, place: int) -> int:
+    return sum(count_devices(claim) for claim in layout.members[place].claims)
+
+
+def count_devices(claim: ResourceClaim) -> int:
+    """Return how many devices a claim wants by its first alternatives; all devices count as one."""
+    return sum(request.alternatives[0].count for request in claim.spec.requests if request.alternatives)

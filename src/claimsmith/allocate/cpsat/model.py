@@ -85,8 +85,14 @@ class PlacementModel:
     cells: dict[Cell, int] = field(default_factory=dict)
     chosen: list[Chosen] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
+    uses_of: dict[Chosen, list[Use]] = field(default_factory=dict)
     gangs: dict[str, int] = field(default_factory=dict)
     narrowed: list[str] = field(default_factory=list)
+
+    def add_use(self, use: Use) -> None:
+        """Note that an alternative takes devices."""
+        self.uses.append(use)
+        self.uses_of.setdefault(use.chosen, []).append(use)
 
     def total(self, part: Part) -> Expression:
         """Return how often a part is placed on all nodes."""
@@ -154,14 +160,14 @@ def _add_choice(model: PlacementModel, chosen: Chosen) -> None:
         for kind in choice.kinds:
             each = kind.size if choice.fixed else choice.count
             taken = add_up([(chosen.expression, each)])
-            model.uses.append(Use(chosen=chosen, kind=kind, expression=taken))
+            model.add_use(Use(chosen=chosen, kind=kind, expression=taken))
         return
     total: dict[int, int] = {}
     for kind in choice.kinds:
         most = often if kind.shareable else min(kind.size, choice.count * often)
         variable = model.linear.add_variable(most)
         total[variable] = 1
-        model.uses.append(Use(chosen=chosen, kind=kind, expression={variable: 1}, variable=variable))
+        model.add_use(Use(chosen=chosen, kind=kind, expression={variable: 1}, variable=variable))
         if choice.count > 1:
             each = 1 if kind.shareable else min(kind.size, choice.count)
             model.linear.add_row(add_up([({variable: 1}, 1), (chosen.expression, -each)]), upper=0)

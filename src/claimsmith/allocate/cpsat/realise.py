@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from claimsmith.allocate.cpsat.ledger import BatchLedger
 from claimsmith.allocate.cpsat.linear import Expression
-from claimsmith.allocate.cpsat.model import Chosen, PlacementModel, Use
+from claimsmith.allocate.cpsat.model import Chosen, PlacementModel
 from claimsmith.allocate.cpsat.offers import Cell
 from claimsmith.allocate.cpsat.parts import Part
 from claimsmith.allocate.cpsat.patterns import DeviceKind
@@ -67,13 +67,10 @@ class _Reader:
         self._values = values
         self._free: dict[DeviceKind, Iterator[DeviceRecord]] = {}
         self._chosen: dict[tuple[int, str], dict[int, dict[Cell, list[Chosen]]]] = {}
-        self._uses: dict[Chosen, list[Use]] = defaultdict(list)
-        self._cells = model.cells
+        self._uses, self._cells = model.uses_of, model.cells
         for chosen in model.chosen:
             by_claim = self._chosen.setdefault((chosen.offer.part.number, chosen.offer.node), defaultdict(dict))
             by_claim[chosen.cell.claim].setdefault(chosen.cell, []).append(chosen)
-        for use in model.uses:
-            self._uses[use.chosen].append(use)
 
     def fill(self, part: Part, node: str, targets: list[Target]) -> None:
         """Give each of the equal targets on a node its devices."""

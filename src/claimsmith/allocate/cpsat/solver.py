@@ -52,9 +52,11 @@ def solve_levels(
         effort: Deterministic seconds for all levels.
     """
     solve = _Solve(linear, effort=effort, seed=seed)
-    values, bounds, is_open = list(start), list[int](), False
+    values, bounds, is_open, is_full = list(start), list[int](), False, True
     for place, level in enumerate(levels):
         least = linear.find_range(level.expression)[0]
+        if is_full or level.places:
+            least = max(least, level.full)
         if evaluate(level.expression, values) > least:
             values, bound = solve.improve(level, values, share=1.0 if place == len(levels) - 1 else SHARE)
             least = max(least, bound)
@@ -62,6 +64,7 @@ def solve_levels(
         if not is_open:
             bounds.append(least)
         is_open = is_open or cost > least
+        is_full = is_full and not (level.places and cost > level.full)
         solve.keep(level, cost)
     return Answer(values=tuple(values), bounds=tuple(bounds), effort=solve.used)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from claimsmith.allocate.cpsat.linear import Expression, add_up
-from claimsmith.allocate.cpsat.model import PlacementModel, Use
+from claimsmith.allocate.cpsat.model import Chosen, PlacementModel, Use
 from claimsmith.allocate.cpsat.objective import Objective, find_places, is_local
+from claimsmith.allocate.cpsat.offers import Cell
+from claimsmith.allocate.cpsat.parts import Part
 from claimsmith.allocate.cpsat.patterns import DeviceKind
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.model.names import CounterId, PoolId
@@ -25,11 +27,15 @@ class Level:
     Args:
         expression: The sum.
         constant: What is added to it whatever is decided.
+        places: The level counts members.
+        full: The least that the sum can come to when all members are placed.
         variables, rows: How many of the model's, from the first on, this level and those before it need.
     """
 
     expression: Expression
     constant: int = 0
+    places: bool = False
+    full: int = 0
     variables: int
     rows: int
 
@@ -45,21 +51,42 @@ def find_traits(objective: Objective) -> Callable[[DeviceRecord], Hashable]:
     return read
 
 
-def express_levels(model: PlacementModel, objective: Objective) -> list[Level]:
+def express_levels(model: PlacementModel, objective: Objective, *, close: bool = True) -> list[Level]:
     """Return the levels of the objective, the most important first.
+
+    Args:
+        close: Whether claims of several devices are kept apart, so that it can be told how close their devices are;
+            else the levels end before that.
+
 
     Members that the model does not place cost as much whether they can be placed or not.
     """
-    levels = [_build_level(model, *_express_unplaced(model, priority)) for priority in objective.priorities]
+    levels = [_express_unplaced(model, priority) for priority in objective.priorities]
     for _, parts in objective.levels[len(levels) :]:
+        if not close and any(term == "closeness" for term, _ in parts):
+            break
         cost = add_up((_express(model, objective, term), weight) for term, weight in parts)
-        levels.append(_build_level(model, cost))
+        full = sum(_find_least(model, objective, term) * weight for term, weight in parts)
+        levels.append(_build_level(model, cost, full=full))
     return levels
 
 
-def _build_level(model: PlacementModel, expression: Expression, constant: int = 0) -> Level:
+def _build_level(model: PlacementModel, expression: Expression, *, full: int) -> Level:
     linear = model.linear
-    return Level(expression=expression, constant=constant, variables=len(linear.upper), rows=len(linear.rows))
+    return Level(expression=expression, full=full, variables=len(linear.upper), rows=len(linear.rows))
+
+
+def _find_least(model: PlacementModel, objective: Objective, term: str) -> int:
+    """Return the least that a term comes to when all members are placed, each where it costs least."""
+    if term not in ("rank", "waste"):
+        return 0
+    least: dict[tuple[Part, int], dict[Cell, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+    for chosen in model.chosen:
+        request = chosen.choice.request
+        cost = request.alternative if term == "rank" else _find_cheapest(model, objective, chosen)
+        requests = least[chosen.offer.part, chosen.cell.claim][chosen.cell]
+        requests[request.request] = min(cost, requests.get(request.request, cost))
+    return sum(part.count * min(sum(costs.values()) for costs in cells.values()) for (part, _), cells in least.items())
 
 
 def _express(model: PlacementModel, objective: Objective, term: str) -> Expression:
@@ -80,17 +107,28 @@ def _express(model: PlacementModel, objective: Objective, term: str) -> Expressi
             return _express_closeness(model)
 
 
-def _express_unplaced(model: PlacementModel, priority: int) -> tuple[Expression, int]:
+def _express_unplaced(model: PlacementModel, priority: int) -> Level:
     members = model.layout.members
     parts = [
         part for part in model.parts.values() if part.claim is None and members[part.members[0]].priority == priority
     ]
     placed = add_up((model.total(part), -1) for part in parts)
-    return placed, sum(member.priority == priority for member in members)
+    count = sum(member.priority == priority for member in members)
+    level = _build_level(model, placed, full=-sum(part.count for part in parts))
+    return replace(level, places=True, constant=count)
 
 
 def _express_waste(model: PlacementModel, objective: Objective) -> Expression:
     return add_up((use.expression, _price(use, objective)) for use in model.uses if not use.is_admin)
+
+
+def _find_cheapest(model: PlacementModel, objective: Objective, chosen: Chosen) -> int:
+    """The least price of the devices of an alternative, however many there are of the cheapest."""
+    uses, choice = model.uses_of[chosen], chosen.choice
+    if choice.request.shape.admin:
+        return 0
+    prices = [(_price(use, objective), use.kind.size) for use in uses]
+    return sum(price * size for price, size in prices) if choice.fixed else choice.count * min(prices)[0]
 
 
 def _price(use: Use, objective: Objective) -> int:
@@ -145,18 +183,23 @@ def _add_loss(model: PlacementModel, consumption: Consumption, taken: dict[Devic
 
 
 def _express_opened(model: PlacementModel, price: Callable[[str], int]) -> Expression:
-    """The price of the nodes of which devices are taken."""
+    """The price of the nodes of which devices are taken.
+
+    One row bounds all devices that are taken whole, which tells how many nodes are needed at least.
+    """
     opened: dict[int, int] = {}
     for node, uses in _group_local(model.uses).items():
-        if price(node):
-            flag = model.linear.add_variable(1)
-            for use in uses:
-                most = model.linear.find_range(use.expression)[1]
-                model.linear.add_row({**use.expression, flag: -most}, upper=0)
-            whole = [use for use in uses if not use.kind.shareable and not use.is_admin]
-            total = add_up((use.expression, 1) for use in whole)
-            model.linear.add_row({**total, flag: -sum(kind.size for kind in {use.kind for use in whole})}, upper=0)
-            opened[flag] = price(node)
+        if not price(node):
+            continue
+        flag = model.linear.add_variable(1)
+        whole = [use for use in uses if not use.kind.shareable and not use.is_admin]
+        rows = [[use] for use in uses if use not in whole]
+        for its in (whole, *rows):
+            total = add_up((use.expression, 1) for use in its)
+            size = sum(kind.size for kind in {use.kind for use in whole})
+            most = size if its is whole else model.linear.find_range(total)[1]
+            model.linear.add_row({**total, flag: -most}, upper=0)
+        opened[flag] = price(node)
     return opened
 
 
