@@ -19,7 +19,7 @@ _TOLD_LAST: Final = ("count", "class-selector")
 
 
 def merge_groups(groups: Iterable[NodeGroup]) -> tuple[NodeGroup, ...]:
-    """Return the groups with those joined that have reasons of the same rules, the largest first."""
+    """Return the groups with those joined that have reasons of the same rules: those of all nodes, then the largest."""
     found: dict[object, list[NodeGroup]] = {}
     for group in groups:
         rules = tuple((r.kind, r.claim, r.request, r.data.get("rule", r.text)) for r in group.reasons)
@@ -33,7 +33,7 @@ def merge_groups(groups: Iterable[NodeGroup]) -> tuple[NodeGroup, ...]:
         )
         for same in found.values()
     ]
-    return tuple(sorted(merged, key=lambda group: -len(group.nodes)))
+    return tuple(sorted(merged, key=lambda group: (bool(group.nodes), -len(group.nodes))))
 
 
 def format_explanation(explanation: Explanation) -> str:
