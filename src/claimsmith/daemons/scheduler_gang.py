@@ -283,7 +283,8 @@ class GangDecider:
             users.add(gang.group.uid)
         held = {claim.ref: claim for attempt in attempts for claim in attempt.claims.allocated}
         special = [attempt.claims.extended for attempt in attempts if attempt.claims.extended is not None]
-        return tuple(dict.fromkeys((*special, *find_stale_claims(held.values(), frozenset(users)))))
+        stale = (*special, *find_stale_claims(held.values(), frozenset(users)))
+        return tuple({claim.ref: claim for claim in stale}.values())
 
 
 def _join_problems(gang: Gang, problems: Problems) -> Unplaced:
