@@ -8,7 +8,7 @@ new place has to be made by another one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -103,6 +103,7 @@ class _Mover:
             self._read(site)
         self._fitting: dict[TracePod, list[_Site]] = {}
         self._single: dict[TracePod, list[_Plan]] = {}
+        self._partners: dict[TracePod, list[tuple[_Site, _Runner]]] = {}
         self._failed: set[tuple[object, ...]] = set()
         self._hopeless: set[tuple[int, TracePod]] = set()
 
@@ -126,8 +127,8 @@ class _Mover:
         What has found nothing for a kind of pods is left out until nothing else is left.
         """
         waiting = sorted(self._waiting, key=lambda pod: (-pod.total_milli, pod.cpu_milli, pod.models))
-        finders = (self._plan_none, self._plan_one, self._plan_pairs, self._plan_chains)
-        for number, finder in enumerate(finders[: (1, 2, 4)[allowed]]):
+        finders = (self._plan_none, self._plan_one, self._plan_swaps, self._plan_pairs, self._plan_chains)
+        for number, finder in enumerate(finders[: (1, 2, 5)[allowed]]):
             for pod in waiting:
                 if (number, pod) in self._hopeless:
                     continue
@@ -167,18 +168,21 @@ class _Mover:
                     if other is not None:
                         yield _Plan(site, ((first, target), (second, other)))
 
+    def _plan_swaps(self, pod: TracePod) -> Iterator[_Plan]:
+        """A runner makes room by changing places with a smaller one."""
+        for site, runner in self._find_blockers(pod):
+            for middle, other in self._find_partners(runner.pod):
+                if middle is not site and site.fits(other.pod, (runner,), (pod,)):
+                    yield _Plan(site, ((other, site), (runner, middle)))
+                    break
+
     def _plan_chains(self, pod: TracePod) -> Iterator[_Plan]:
-        """A runner makes room whose new place another one leaves, for a third node or in exchange."""
+        """A runner makes room whose new place another one leaves for a third node."""
         for site, runner in self._find_blockers(pod):
             for step in self._find_single(runner.pod):
                 middle, (other, end) = step.site, step.moves[0]
-                if middle is site:
-                    continue
-                if end is not site and end is not middle:
+                if site not in (middle, end) and end is not middle:
                     yield _Plan(site, ((other, end), (runner, middle)))
-                    break
-                if site.fits(other.pod, (runner,), (pod,)):
-                    yield _Plan(site, ((other, site), (runner, middle)))
                     break
 
     def _find_blockers(self, pod: TracePod) -> Iterator[tuple[_Site, _Runner]]:
@@ -225,6 +229,25 @@ class _Mover:
             found = self._single[pod] = list(islice(self._plan_one(pod), SINGLE_MAX))
         return found
 
+    def _find_partners(self, pod: TracePod) -> list[tuple[_Site, _Runner]]:
+        """Runners that are no larger than the pod and in whose place it would fit."""
+        found = self._partners.get(pod)
+        if found is None:
+            found = self._partners[pod] = self._list_partners(pod, self._sites.values())
+        return found
+
+    def _list_partners(self, pod: TracePod, sites: Iterable[_Site]) -> list[tuple[_Site, _Runner]]:
+        return [
+            (site, runner)
+            for site in sites
+            if site.accepts(pod)
+            for runner in _pick_different(site)
+            if runner.pod.cpu_milli <= pod.cpu_milli
+            and runner.pod.total_milli <= pod.total_milli
+            and runner.pod != pod
+            and site.fits(pod, (runner,))
+        ]
+
     def _carry_out(self, pod: TracePod, plan: _Plan) -> int:
         """Do what the plan says, each step by the allocator; when one is refused, everything is as before."""
         cluster, nodes = self._cluster, self._cluster.snapshot.nodes
@@ -262,6 +285,9 @@ class _Mover:
             kept = [site for site in fitting if id(site) not in changed]
             added = [site for site in changed.values() if site.fits(kind)]
             self._fitting[kind] = [*kept, *added]
+        for kind, partners in self._partners.items():
+            kept_partners = [entry for entry in partners if id(entry[0]) not in changed]
+            self._partners[kind] = [*kept_partners, *self._list_partners(kind, changed.values())]
         self._single.clear()
         self._failed.clear()
 
