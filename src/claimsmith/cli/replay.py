@@ -23,7 +23,9 @@ _NO_SOLVER = "the bound is left out, since OR-tools is not installed; install cl
 
 
 def replay(  # noqa: PLR0913 - each is one option of the command
-    folder: Annotated[Path, typer.Argument(metavar="TRACE_FOLDER", help="The folder with the trace's CSV files.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="TRACE_FOLDER", help="The folder with the trace's CSV files.")
+    ] = None,
     trace: Annotated[str, typer.Option(metavar="NAME", help="Which list of pods.")] = "default",
     policy: Annotated[str, typer.Option(metavar="NAME", help="Where pods go.")] = "fragmentation",
     profile: Annotated[
@@ -41,6 +43,12 @@ def replay(  # noqa: PLR0913 - each is one option of the command
     ] = False,
     fgd: Annotated[bool, typer.Option("--fgd/--no-fgd", help="Run FGD beside the policy, to compare with.")] = True,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the curves.")] = None,
+    mig: Annotated[
+        str, typer.Option(metavar="MIX", help="Instead of a trace: parts of boards; a mix, or all.", show_default=False)
+    ] = "",
+    load: Annotated[float, typer.Option(min=0.01, max=10, help="With --mig: offered compute slices, of all.")] = 0.9,
+    events: Annotated[int, typer.Option(min=10, max=1_000_000, help="With --mig: requests of a run.")] = 12_000,
+    moves: Annotated[int, typer.Option(min=0, max=1, help="With --mig: partitions moved for a request.")] = 0,
     output: Output = Format.TABLE,
 ) -> None:
     """Replay a workload trace, every pod of it as a claim, and print how much of all GPUs gets allocated.
@@ -48,8 +56,20 @@ def replay(  # noqa: PLR0913 - each is one option of the command
     Each pod is decided by the scheduler's own placing, and each allocation is verified. Beside the rates stands the
     most that any allocation of the same pods could reach.
 
+    With --mig, requests for parts of 100 boards come and go, and what each rule refuses is printed; the mixes are
+    uniform, small, bimodal, large and no-7g.
+
     Example: claimsmith replay ../shared/openb --seeds 42-51 --plot rates.svg
     """
+    if mig:
+        from claimsmith.cli.replay_mig import replay_mixes
+
+        if folder is not None:
+            raise FieldError("--mig", mig, allowed="either a mix or a folder", hint="leave one of the two away")
+        replay_mixes(mig, output, load=load, events=events, seeds=_parse_seeds(seeds), moves=moves)
+        return
+    if folder is None:
+        raise FieldError("TRACE_FOLDER", None, allowed="a folder, or --mig", hint="name the folder of the trace")
     from claimsmith.replay.experiment import Experiment, run_experiment
     from claimsmith.replay.trace import read_trace
 
