@@ -190,9 +190,98 @@ def another_object_of_the_name(script: Script) -> None:
     script.ask("PATCH", path, {"metadata": metadata}, type=STRATEGIC)
 
 
+def bodies_that_are_no_objects(script: Script) -> None:
+    """`null`, numbers and lists, where an object is expected; and no body at all."""
+    script.make(script.claims, claim("c"))
+    path = f"{script.claims}/c"
+    for body in (b"null", b" null ", b"{}", b"7", b"true", b"[]", b'"text"', b""):
+        for method, target in (("POST", script.claims), ("PUT", path), ("POST", script.templates)):
+            reply = script.quietly(method, target, body)
+            # What follows are Go's words about types.
+            script.note(f"{method} {target} {body!r}", [reply.status, reply.body.get("reason"), reply.body.get("code")])
+        for type in (MERGE, STRATEGIC, JSON_PATCH, APPLY):
+            reply = script.quietly("PATCH", path, body, type=type, fieldManager="me")
+            script.note(f"PATCH {type} {body!r}", [reply.status, reply.body.get("reason"), reply.body.get("code")])
+        reply = script.quietly("DELETE", f"{script.claims}/none", body)
+        script.note(f"DELETE {body!r}", [reply.status, reply.body.get("reason")])
+
+
+def fields_of_pods_that_stay(script: Script) -> None:
+    """A pod that runs may change images, tolerations and deadlines; anything else is refused, each at its place."""
+    script.make(script.pods, pod("p", containers=[{"name": "main", "image": "a:1"}], activeDeadlineSeconds=60))
+    path = f"{script.pods}/p"
+    more = [{"name": "main", "image": "a:1"}, {"name": "side", "image": "b:1"}]
+    changes: tuple[dict[str, Any], ...] = (
+        {"containers": more},
+        {"containers": [{"name": "other", "image": "a:1"}]},
+        {"containers": []},
+        {"containers": [{"name": "main", "image": "a:1", "command": ["sh"]}]},
+        {"nodeName": "n"},
+        {"hostNetwork": True},
+        {"containers": [{"name": "main", "image": "a:2"}]},
+        {"containers": [{"name": "main", "image": ""}]},
+        {"activeDeadlineSeconds": 30},
+        {"activeDeadlineSeconds": 90},
+        {"activeDeadlineSeconds": None},
+        {"initContainers": [{"name": "first", "image": "a:1"}]},
+        {"terminationGracePeriodSeconds": 1},
+        {"tolerations": []},
+        {"resourceClaims": [{"name": "x", "resourceClaimName": "x"}]},
+        {"schedulingGates": [{"name": "a/b"}]},
+        {"containers": more, "initContainers": [{"name": "first", "image": "a:1"}], "hostNetwork": True},
+    )
+    for change in changes:
+        script.ask("PATCH", path, {"spec": change}, type=MERGE, dryRun="All")
+
+
+def operations_that_cant_be_read(script: Script) -> None:
+    """JSON patches with operations, paths or values that are none."""
+    script.make(script.claims, claim("c", metadata={"labels": {"a": "1"}}))
+    label = "/metadata/labels/b"
+    wrong: tuple[Any, ...] = (
+        [{"op": "odd", "path": label}],
+        [{"path": label, "value": "1"}],
+        [{"op": "add", "value": "1"}],
+        [{"op": "add", "path": label}],
+        [{"op": "add", "path": "metadata/labels/b", "value": "1"}],
+        [{"op": "add", "path": "", "value": {}}],
+        [{"op": "remove", "path": ""}],
+        [{"op": "move", "path": label}],
+        [{"op": "copy", "from": "/metadata/none", "path": label}],
+        [{"op": "move", "from": "/metadata", "path": "/metadata/x"}],
+        [{"op": "add", "path": "/metadata/finalizers/7", "value": "a/b"}],
+        [{"op": "test", "path": "/metadata/none", "value": None}],
+        [{"op": "test", "path": label}],
+        [{"op": "replace", "path": label, "value": "1"}],
+        [7],
+        ["x"],
+        [None],
+        [[]],
+        {},
+        [],
+        [{"op": "add", "path": "/metadata/labels/b", "value": 7}],
+        [{"op": "replace", "path": "/spec", "value": None}],
+        [{"op": "add", "path": "/spec/odd", "value": 1}],
+        [{"op": "remove", "path": "/metadata/labels/a", "value": "x"}],
+        [{"op": "add", "path": "/metadata/labels/-", "value": "1"}],
+        [{"op": 7, "path": label}],
+        [{"op": "add", "path": 7, "value": 1}],
+        [{"op": "replace", "path": "/metadata/name", "value": "other"}],
+        [{"op": "remove", "path": "/metadata/uid"}],
+    )
+    for operations in wrong:
+        reply = script.quietly("PATCH", f"{script.claims}/c", operations, type=JSON_PATCH, dryRun="All")
+        # Which words follow is up to the library for such patches.
+        labels = (reply.body.get("metadata") or {}).get("labels")
+        script.note(str(operations), [reply.status, reply.body.get("reason"), reply.body.get("code"), labels])
+
+
 BEHAVIOURS = {
     found.__name__: found
     for found in (
+        bodies_that_are_no_objects,
+        fields_of_pods_that_stay,
+        operations_that_cant_be_read,
         a_configuration_is_applied,
         a_slice_is_applied,
         a_status_is_applied,

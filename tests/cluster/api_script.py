@@ -85,7 +85,7 @@ class Script:
             query: Parameters.
         """
         reply = self.quietly(method, path, body, type=type, accept=accept, **query)
-        self.note(f"{method} {self._target(path, query)}", self.show(reply))
+        self.note(f"{method} {self.target(path, **query)}", self.show(reply))
         return reply
 
     def quietly(
@@ -95,7 +95,7 @@ class Script:
         headers = {"Content-Type": type, "Accept": accept}
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         kept = {name: value for name, value in headers.items() if value and (sent or name == "Accept")}
-        return self.world.ask(method, self._target(path, query), sent, kept)
+        return self.world.ask(method, self.target(path, **query), sent, kept)
 
     def make(self, path: str, body: Any, **query: Any) -> Any:
         """Create an object of which nothing is noted, and return it."""
@@ -106,7 +106,7 @@ class Script:
     def watch(self, path: str, *, accept: str = JSON, **query: Any) -> list[Any]:
         """Note and return all events of a watch that lasts one second, or as long as the query says."""
         asked = {"watch": "1", "timeoutSeconds": 1, **query}
-        reply = self.world.watch(self._target(path, asked), {"Accept": accept})
+        reply = self.world.watch(self.target(path, **asked), {"Accept": accept})
         events = reply.body if isinstance(reply.body, list) else [reply.body] if reply.body else []
         self.note("WATCH", {"status": reply.status, "events": [self.plain(event) for event in events]})
         return events
@@ -127,7 +127,7 @@ class Script:
         if holds(found):
             return found
         query |= {"watch": "1", "timeoutSeconds": _PATIENCE_S, "resourceVersion": listed["metadata"]["resourceVersion"]}
-        with closing(self.world.follow(self._target(path, query))) as events:
+        with closing(self.world.follow(self.target(path, **query))) as events:
             for event in events:
                 found = None if event["type"] == "DELETED" else event["object"]
                 if holds(found):
@@ -137,6 +137,10 @@ class Script:
     def wait_gone(self, path: str, name: str) -> None:
         """Wait until an object does not exist."""
         self.wait(path, name, lambda found: found is None)
+
+    def target(self, path: str, **query: Any) -> str:
+        """Return a path with parameters."""
+        return f"{path}?{urlencode(query)}" if query else path
 
     # --- noting -------------------------------------------------------------------------------------------------------
 
@@ -188,9 +192,6 @@ class Script:
         text = text.replace(self.namespace, "NS")
         text = _UID.sub(lambda found: self._uids.setdefault(found[0], f"UID-{len(self._uids) + 1}"), text)
         return _TIME.sub("TIME", text)
-
-    def _target(self, path: str, query: Mapping[str, Any]) -> str:
-        return f"{path}?{urlencode(query)}" if query else path
 
 
 def _without_words(status: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import http.client
 import json
 import ssl
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,6 +50,8 @@ class ApiWorld:
         self.name = name
         self._address = urlsplit(url)
         self._context = context
+        self.forget: Callable[[], None] = lambda: None
+        """Has the server forget all changes of before: a real one knows none from before its start."""
         self._headers = {"User-Agent": _AGENT, **({"Authorization": f"Bearer {token}"} if token else {})}
         self._kept: http.client.HTTPConnection | None = None
 
@@ -108,6 +110,12 @@ def real_api(cluster: RealCluster) -> Iterator[ApiWorld]:
     """Give the API server of a real cluster."""
     context = ssl.create_default_context(cafile=cluster.folder / "certs" / "apiserver.crt")
     with closing(ApiWorld("real", cluster.layout.server, token="admin", context=context)) as world:
+
+        def forget() -> None:
+            asyncio.run(cluster.restart("apiserver"))
+            world.close()
+
+        world.forget = forget
         yield world
 
 
@@ -120,6 +128,7 @@ def embedded_api() -> Iterator[ApiWorld]:
     try:
         assert served.ready.wait(_TIMEOUT_S), "the embedded API server does not start"
         with closing(ApiWorld("embedded", served.url)) as world:
+            world.forget = served.forget
             yield world
     finally:
         served.end()
@@ -132,6 +141,17 @@ class _Served:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = asyncio.Event()
 
+    def forget(self) -> None:
+        assert self._loop is not None
+        done = threading.Event()
+
+        def compact() -> None:
+            self.store.compact()
+            done.set()
+
+        self._loop.call_soon_threadsafe(compact)
+        assert done.wait(_TIMEOUT_S)
+
     def end(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._ended.set)
@@ -139,6 +159,7 @@ class _Served:
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with Store(stored_kinds()) as store, EmbeddedApiServer(store) as server:
+            self.store = store
             client = KubeClient.for_url(server.url)
             informers = Informers(client)
             tasks = [asyncio.create_task(work) for work in (Controllers(client, informers).run(), informers.run())]

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.cluster import api_claims, api_deleting, api_patching, api_reading, api_writing
+from tests.cluster import api_claims, api_deleting, api_discovering, api_patching, api_reading, api_writing
 from tests.cluster.api_script import Script
 from tests.cluster.api_world import ApiWorld, embedded_api, real_api
 from tests.cluster.kept import open_control_plane
@@ -19,6 +19,7 @@ Behaviour = Callable[[Script], None]
 Worlds = tuple[ApiWorld, ApiWorld]
 
 BEHAVIOURS: dict[str, Behaviour] = {
+    **api_discovering.BEHAVIOURS,
     **api_reading.BEHAVIOURS,
     **api_writing.BEHAVIOURS,
     **api_patching.BEHAVIOURS,

@@ -249,6 +249,8 @@ def _edit_distance(left: str, right: str) -> int:
 def prune_object(obj: Mapping[str, Any], wire_type: type[Wire]) -> dict[str, Any]:
     """Return a copy of an object without unknown fields and without fields that are null.
 
+    A null in a map or a list is the empty value of its type, as for Go's decoder: there it can't be left out.
+
     Opaque values are kept as they are, by reference. Call `check_object` first: values of a wrong type stay.
     """
     result: dict[str, Any] = {}
@@ -259,7 +261,7 @@ def prune_object(obj: Mapping[str, Any], wire_type: type[Wire]) -> dict[str, Any
             child = _child_shape(shape, key)
             if child is None or (value is None and shape.form is Form.STRUCT):
                 continue
-            kept: Any = value
+            kept: Any = _EMPTY.get(child.form) if value is None else value
             if isinstance(value, dict) and child.form in (Form.STRUCT, Form.MAP):
                 kept = {}
                 stack.append((value, child, kept))
@@ -271,6 +273,18 @@ def prune_object(obj: Mapping[str, Any], wire_type: type[Wire]) -> dict[str, Any
             else:
                 target.append(kept)
     return result
+
+
+_EMPTY: Final[Mapping[Form, Any]] = {
+    Form.STRING: "",
+    Form.BYTES: "",
+    Form.INTEGER: 0,
+    Form.NUMBER: 0,
+    Form.BOOLEAN: False,
+    Form.QUANTITY: "0",
+    Form.INT_OR_STRING: 0,
+}
+"""What null is where a value must be."""
 
 
 def _child_shape(shape: Shape, key: Any) -> Shape | None:

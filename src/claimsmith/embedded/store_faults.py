@@ -20,6 +20,7 @@ __all__ = [
     "internal_error",
     "invalid",
     "invalid_options",
+    "method_not_allowed",
     "not_found",
     "unavailable",
     "unmet",
@@ -103,6 +104,11 @@ def invalid_options(kind: str, causes: Sequence[Cause]) -> RequestError:
 def expired(message: str) -> RequestError:
     """Return the 410 for a resourceVersion whose history is gone."""
     return RequestError(410, "Expired", message)
+
+
+def method_not_allowed() -> RequestError:
+    """Return the 405 for a method that a path does not have."""
+    return RequestError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
 def bad_request(message: str) -> RequestError:

@@ -31,6 +31,7 @@ from claimsmith.validate.selection import check_node_selector
 __all__ = ["check_pod", "check_pod_spec", "check_pod_update"]
 
 _RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
+_SECONDS_MAX: Final = 2**31 - 1
 _OVERCOMMIT: Final = ("cpu", "memory", "ephemeral-storage")
 _MUTABLE_RULE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -143,13 +144,54 @@ def _check_resources(resources: ResourceRequirements, path: str, claims: set[str
 
 def check_pod_update(new: PodSpec, old: PodSpec, path: str) -> Iterator[FieldIssue]:
     """Yield what is wrong with a change of a pod's spec: little may change after creation."""
+    if not new.containers:
+        yield required(f"{path}.containers")
+    for name, after, before in (
+        ("containers", new.containers, old.containers),
+        ("initContainers", new.init_containers or [], old.init_containers or []),
+    ):
+        if len(after) != len(before):
+            yield forbidden(f"{path}.{name}", "pod updates may not add or remove containers")
+            return
+        for i, container in enumerate(after):
+            yield from _check_image(container.image or "", f"{path}.{name}[{i}].image")
+    deadline = _find_deadline_issue(new.active_deadline_seconds, old.active_deadline_seconds, path)
+    if deadline is not None:
+        yield deadline
+        if new.active_deadline_seconds is not None:
+            return
+    yield from _check_rest_of_update(new, old, path)
+
+
+def _check_image(image: str, path: str) -> Iterator[FieldIssue]:
+    if not image:
+        yield required(path)
+    elif image.strip() != image:
+        yield invalid(path, image, "must not have leading or trailing whitespace")
+
+
+def _find_deadline_issue(new: int | None, old: int | None, path: str) -> FieldIssue | None:
+    """Return what is wrong with a new deadline: it may come, and come nearer."""
+    where = f"{path}.activeDeadlineSeconds"
+    if new is None:
+        return None if old is None else invalid(where, None, "must not update from a positive integer to nil value")
+    if not 0 <= new <= _SECONDS_MAX:
+        return invalid(where, new, f"must be between 0 and {_SECONDS_MAX}, inclusive")
+    if old is not None and old < new:
+        return invalid(where, new, "must be less than or equal to previous value")
+    return None
+
+
+def _check_rest_of_update(new: PodSpec, old: PodSpec, path: str) -> Iterator[FieldIssue]:
     gates_before = {gate.name for gate in old.scheduling_gates or ()}
     for i, gate in enumerate(new.scheduling_gates or ()):
         if gate.name not in gates_before:
-            yield forbidden(f"{path}.schedulingGates[{i}]", "only deletion is allowed, but found new scheduling gate")
+            yield forbidden(
+                f"{path}.schedulingGates[{i}].name", "only deletion is allowed, but found new scheduling gate"
+            )
     if not _keeps_prefix(old.tolerations or [], new.tolerations or []):
         yield forbidden(f"{path}.tolerations", "existing toleration can not be modified except its tolerationSeconds")
-    if _frozen_part(new, gated=bool(gates_before)) != _frozen_part(old, gated=bool(gates_before)):
+    if _frozen_part(new, old, gated=bool(gates_before)) != _frozen_part(old, old, gated=bool(gates_before)):
         yield forbidden(path, _MUTABLE_RULE)
 
 
@@ -162,11 +204,13 @@ def _keeps_prefix(old: list[Any], new: list[Any]) -> bool:
     return {key(entry) for entry in old} <= {key(entry) for entry in new}
 
 
-def _frozen_part(spec: PodSpec, *, gated: bool) -> object:
+def _frozen_part(spec: PodSpec, old: PodSpec, *, gated: bool) -> object:
     """Return what of a spec may not change; a gated pod may still be narrowed to fewer nodes."""
     plain = msgspec.to_builtins(spec)
-    for name in ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"):
+    for name in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
         plain.pop(name, None)
+    if (old.termination_grace_period_seconds or 0) < 0 and spec.termination_grace_period_seconds == 1:
+        plain["terminationGracePeriodSeconds"] = old.termination_grace_period_seconds
     if gated:
         plain.pop("nodeSelector", None)
         plain.pop("affinity", None)

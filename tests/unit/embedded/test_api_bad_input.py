@@ -30,7 +30,6 @@ def nested(depth: int) -> bytes:
         b"   ",
         b"{",
         b'{"metadata":{"name":"x"}',
-        b"null",
         b"[]",
         b'"text"',
         b"3",
@@ -169,11 +168,14 @@ async def test_a_duplicate_field_is_refused_when_checked_strictly(api: Api) -> N
     [
         ("GET", "/api/v1/namespaces/default/pods/missing", 404, "NotFound"),
         ("GET", "/api/v1/namespaces/default/services", 404, "NotFound"),
-        ("GET", "/apis/example.com/v1/things", 404, "NotFound"),
+        ("GET", "/apis/resource.k8s.io/v9/things", 404, "NotFound"),
         ("GET", "/api/v2/pods", 404, "NotFound"),
         ("GET", "/api/v1/pods/web", 404, "NotFound"),
-        ("GET", "/nonsense", 404, "NotFound"),
-        ("POST", "/nonsense", 404, "NotFound"),
+        ("POST", "/api/v1/pods", 405, "MethodNotAllowed"),
+        ("DELETE", "/apis/resource.k8s.io/v1/resourceclaims", 405, "MethodNotAllowed"),
+        ("POST", "/version", 405, "MethodNotAllowed"),
+        ("POST", "/apis/resource.k8s.io/v1", 405, "MethodNotAllowed"),
+        ("OPTIONS", "/api/v1/namespaces/default/pods/web", 405, "MethodNotAllowed"),
         ("GET", "/api/v1/namespaces/default/pods/web/exec", 404, "NotFound"),
         ("POST", "/api/v1/namespaces/default/pods/web", 405, "MethodNotAllowed"),
         ("PUT", "/api/v1/namespaces/default/pods", 405, "MethodNotAllowed"),
@@ -187,6 +189,27 @@ async def test_a_path_or_method_that_does_not_exist(api: Api, method: str, path:
     reply = await api.request(method, path, {} if method != "GET" else None)
 
     assert (reply.status, reply.reason) == (status, reason)
+
+
+@pytest.mark.parametrize("path", ["/nonsense", "/apis/example.com", "/apis/example.com/v1/things"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_path_of_no_group_is_no_page(api: Api, method: str, path: str) -> None:
+    reply = await api.request(method, path, {} if method != "GET" else None)
+
+    assert (reply.status, reply.body) == (404, b"404 page not found\n")
+
+
+async def test_no_request_deletes_the_objects_of_all_namespaces(api: Api) -> None:
+    await api.post(PODS, {"metadata": {"name": "kept"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    await api.request("DELETE", "/api/v1/pods")
+
+    assert (await api.get(f"{PODS}/kept")).status == 200
+
+
+async def test_null_is_an_object_without_fields(api: Api) -> None:
+    reply = await api.post(PODS, b"null")
+
+    assert (reply.status, reply.reason) == (422, "Invalid")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -37,8 +38,25 @@ async def api() -> AsyncIterator[Api]:
         yield opened
 
 
+def binding(name: str) -> dict[str, Any]:
+    """Return the binding of a pod to the node."""
+    return {"metadata": {"name": name}, **TO_NODE}
+
+
+@pytest.mark.parametrize("subresource", ["binding", "eviction"])
+@pytest.mark.parametrize("metadata", [{}, {"name": "other"}])
+async def test_a_body_for_another_pod_than_the_path_is_refused(
+    api: Api, subresource: str, metadata: dict[str, str]
+) -> None:
+    reply = await api.post(f"{PODS}/web/{subresource}", {"metadata": metadata, **TO_NODE})
+
+    assert (reply.status, reply.message) == (
+        400, f"name in URL does not match name in {subresource.title()} object",
+    )  # fmt: skip
+
+
 async def test_binding_puts_a_pod_on_its_node(api: Api) -> None:
-    reply = await api.post(f"{PODS}/web/binding", TO_NODE)
+    reply = await api.post(f"{PODS}/web/binding", binding("web"))
     bound = (await api.get(f"{PODS}/web")).json
 
     assert (reply.status, reply.json["status"]) == (201, "Success")
@@ -60,8 +78,8 @@ async def test_binding_carries_annotations(api: Api) -> None:
 
 
 async def test_a_bound_pod_cannot_be_bound_again(api: Api) -> None:
-    await api.post(f"{PODS}/web/binding", TO_NODE)
-    reply = await api.post(f"{PODS}/web/binding", {"target": {"kind": "Node", "name": "n2"}})
+    await api.post(f"{PODS}/web/binding", binding("web"))
+    reply = await api.post(f"{PODS}/web/binding", {**binding("web"), "target": {"kind": "Node", "name": "n2"}})
 
     assert (reply.status, reply.reason) == (409, "Conflict")
     assert 'is already assigned to node "n1"' in reply.message
@@ -72,22 +90,22 @@ async def test_a_gated_pod_cannot_be_bound(api: Api) -> None:
     gated["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
     await api.post(PODS, gated)
 
-    assert (await api.post(f"{PODS}/gated/binding", TO_NODE)).status == 409
+    assert (await api.post(f"{PODS}/gated/binding", binding("gated"))).status == 409
 
 
 async def test_a_binding_for_an_earlier_pod_of_the_name_conflicts(api: Api) -> None:
-    reply = await api.post(f"{PODS}/web/binding", {"metadata": {"uid": "earlier"}, **TO_NODE})
+    reply = await api.post(f"{PODS}/web/binding", {"metadata": {"name": "web", "uid": "earlier"}, **TO_NODE})
 
     assert reply.status == 409
 
 
 @pytest.mark.parametrize("target", [{"kind": "Node"}, {"kind": "Pod", "name": "x"}, {}])
 async def test_a_binding_needs_a_node(api: Api, target: dict[str, str]) -> None:
-    assert (await api.post(f"{PODS}/web/binding", {"target": target})).status == 500
+    assert (await api.post(f"{PODS}/web/binding", {**binding("web"), "target": target})).status == 500
 
 
 async def test_a_pod_that_does_not_exist_cannot_be_bound(api: Api) -> None:
-    assert (await api.post(f"{PODS}/missing/binding", TO_NODE)).status == 404
+    assert (await api.post(f"{PODS}/missing/binding", binding("missing"))).status == 404
 
 
 async def test_eviction_deletes_a_pod(api: Api) -> None:

@@ -101,12 +101,13 @@ async def test_initial_events_and_version_match_come_together(api: Api, query: d
     assert reply.status == 422
 
 
-async def test_a_watch_from_a_version_that_is_gone_is_refused(api: Api) -> None:
+async def test_a_watch_from_a_version_that_is_gone_begins_with_its_refusal_and_ends(api: Api) -> None:
     await api.post(PODS, pod())
     api.store.compact()
     reply = await api.get(PODS, watch="true", resourceVersion="1")
 
-    assert (reply.status, reply.reason) == (410, "Expired")
+    assert (reply.status, reply.json["type"]) == (200, "ERROR")
+    assert (reply.json["object"]["code"], reply.json["object"]["reason"]) == (410, "Expired")
 
 
 async def test_a_client_that_is_too_slow_is_told_to_list_again() -> None:

@@ -38,8 +38,14 @@ def test_an_operation_changes_its_path(value: Any, operation: dict[str, Any], re
     "operation",
     [
         {"op": "remove", "path": "/missing"},
-        {"op": "replace", "path": "/missing", "value": 1},
+        {"op": "replace", "path": "/list/1", "value": 1},
         {"op": "add", "path": "/missing/below", "value": 1},
+        {"op": "explode", "path": "/text"},
+        {"op": "add", "path": "text", "value": 1},
+        {"op": "remove", "path": ""},
+        {"op": "move", "path": "/text"},
+        {"path": "/text"},
+        None,
         {"op": "add", "path": "/list/9", "value": 1},
         {"op": "add", "path": "/list/-1", "value": 1},
         {"op": "remove", "path": "/list/-"},
@@ -48,7 +54,7 @@ def test_an_operation_changes_its_path(value: Any, operation: dict[str, Any], re
         {"op": "move", "from": "/list", "path": "/list/0"},
     ],
 )
-def test_an_operation_that_cannot_be_done_is_invalid(operation: dict[str, Any]) -> None:
+def test_an_operation_that_cannot_be_done_is_invalid(operation: dict[str, Any] | None) -> None:
     with pytest.raises(RequestError, match="the server rejected our request") as caught:
         apply_json_patch({"list": [1], "text": "t"}, [operation])
     assert caught.value.status == 422
@@ -60,17 +66,31 @@ def test_an_operation_that_cannot_be_done_is_invalid(operation: dict[str, Any]) 
         {},
         "text",
         [1],
-        [{"op": "explode", "path": "/a"}],
-        [{"op": "add", "path": "/a"}],
+        [{"op": 1, "path": "/a"}],
         [{"op": "add", "path": 1, "value": 1}],
-        [{"op": "add", "path": "a", "value": 1}],
-        [{"path": "/a"}],
     ],
 )
 def test_what_is_no_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(RequestError, match="error decoding patch") as caught:
         apply_json_patch({}, patch)
     assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("operation", "result"),
+    [
+        ({"op": "add", "path": "/a"}, {"a": None}),
+        ({"op": "replace", "path": "/a", "value": 1}, {"a": 1}),
+        ({"op": "copy", "from": "/none", "path": "/a"}, {"a": None}),
+        ({"op": "test", "path": "/a"}, {}),
+    ],
+)
+def test_what_is_missing_is_null_as_upstream_takes_it(operation: dict[str, Any], result: dict[str, Any]) -> None:
+    assert apply_json_patch({}, [operation]) == result
+
+
+def test_null_is_a_patch_without_operations() -> None:
+    assert apply_json_patch({"a": 1}, None) == {"a": 1}
 
 
 def test_a_patch_of_too_many_operations_is_refused() -> None:

@@ -76,14 +76,33 @@ def test_a_pod_with_claims_and_extended_resources_is_allowed() -> None:
         ({"containers": [container(image="other")]}, []),
         ({"activeDeadlineSeconds": 5}, []),
         ({"tolerations": [{"key": "k", "operator": "Exists"}]}, []),
+        ({"containers": [container(), container(name="more")]}, [("Forbidden", "spec.containers")]),
+        ({"containers": []}, [("Required", "spec.containers"), ("Forbidden", "spec.containers")]),
+        ({"initContainers": [container(name="first")]}, [("Forbidden", "spec.initContainers")]),
+        ({"containers": [container(image="")]}, [("Required", "spec.containers[0].image")]),
+        ({"containers": [container(image=" a")]}, [("Invalid", "spec.containers[0].image")]),
+        ({"containers": [container(command=["sh"])]}, [("Forbidden", "spec")]),
+        ({"terminationGracePeriodSeconds": 5}, [("Forbidden", "spec")]),
         ({"nodeName": "node-a"}, [("Forbidden", "spec")]),
         ({"resourceClaims": [CLAIM]}, [("Forbidden", "spec")]),
         ({"nodeSelector": {"zone": "a"}}, [("Forbidden", "spec")]),
-        ({"schedulingGates": [{"name": "late"}]}, [("Forbidden", "spec.schedulingGates[0]")]),
+        ({"schedulingGates": [{"name": "late"}]}, [("Forbidden", "spec.schedulingGates[0].name")]),
     ],
 )
 def test_little_of_a_pod_may_change(change: Json, issues: list[tuple[str, str]]) -> None:
     assert short(validate_update(POD, pod(), pod(**change))) == issues
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_allowed"),
+    [(60, 30, True), (60, 60, True), (60, 90, False), (60, None, False), (None, -1, False)],
+)
+def test_a_deadline_may_only_come_nearer(before: int | None, after: int | None, is_allowed: bool) -> None:
+    def with_deadline(seconds: int | None) -> Json:
+        return pod() if seconds is None else pod(activeDeadlineSeconds=seconds)
+
+    issues = short(validate_update(POD, with_deadline(before), with_deadline(after)))
+    assert issues == ([] if is_allowed else [("Invalid", "spec.activeDeadlineSeconds")])
 
 
 def test_gates_may_go_and_a_gated_pod_may_be_narrowed() -> None:

@@ -11,12 +11,11 @@ from typing import Final
 
 from claimsmith.errors import RequestError
 
-__all__ = ["AcceptedForm", "choose_form"]
+__all__ = ["AcceptedForm", "choose_form", "not_acceptable"]
 
 _FORMATS: Final = {
     "application/json": "json",
     "application/yaml": "yaml",
-    "application/*": "json",
     "*/*": "json",
 }
 _SHAPES: Final = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
@@ -40,7 +39,7 @@ class AcceptedForm:
 
 @lru_cache(maxsize=256)
 def choose_form(accept: str) -> AcceptedForm:
-    """Return the first form of an `Accept` header that the server can give.
+    """Return the most wanted form of an `Accept` header that the server can give.
 
     Args:
         accept: The header; empty for anything.
@@ -48,18 +47,46 @@ def choose_form(accept: str) -> AcceptedForm:
     Raises:
         RequestError: 406, the server can give none of them.
     """
-    for clause in accept.split(",") if accept.strip() else ["*/*"]:
-        media, *options = (part.strip() for part in clause.split(";"))
-        wanted = _FORMATS.get(media.lower())
+    is_known = False
+    for media, values in sorted(map(_parse_clause, accept.split(",") if accept.strip() else ["*/*"]), key=_rank):
+        wanted = _FORMATS.get(media)
         if wanted is None:
             continue
-        values = dict(option.split("=", 1) for option in options if "=" in option)
+        is_known = True
         shape, version = values.get("as", ""), values.get("v", "v1")
         if not shape:
             return AcceptedForm(format=wanted)
         if values.get("g") == "meta.k8s.io" and shape in _SHAPES and version in _META_VERSIONS:
             return AcceptedForm(format=wanted, shape=shape.removesuffix("List"), version=version)
+    raise not_acceptable(is_known=is_known)
+
+
+def _parse_clause(clause: str) -> tuple[str, dict[str, str]]:
+    media, *options = (part.strip() for part in clause.split(";"))
+    return media, dict(option.split("=", 1) for option in options if "=" in option)
+
+
+def _rank(clause: tuple[str, dict[str, str]]) -> tuple[float, bool]:
+    """Return where a clause stands: higher qualities first, wildcards last; the order of the header decides the rest.
+
+    Source: acceptSlice of github.com/munnerz/goautoneg.
+    """
+    media, values = clause
+    try:
+        quality = float(values.get("q", "1"))
+    except ValueError:
+        quality = 1.0
+    return -quality, media == "*/*"
+
+
+def not_acceptable(*, is_known: bool = True) -> RequestError:
+    """Return the 406 for a form that the server can't give.
+
+    Args:
+        is_known: Whether a media type was one of the server's, so that only the wished-for shape is unknown.
+    """
     allowed = "application/json, application/yaml"
-    raise RequestError(
-        406, "NotAcceptable", f"only the following media types are accepted: {allowed}", headers={"Vary": "Accept"}
-    )
+    message = f"406: Not Acceptable\n\nAvailable representations: {allowed}"
+    if is_known:
+        message = f"only the following media types are accepted: {allowed}"
+    return RequestError(406, "NotAcceptable", message, headers={"Vary": "Accept"})

@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Container
 from typing import Final
 
-from claimsmith.embedded.api.discovery import SERVER_VERSION, find_discovery
+from claimsmith.embedded.api.discovery import SERVER_VERSION, find_discovery, is_any_method, is_in_group
 from claimsmith.embedded.api.http import (
     Answer,
     Receive,
@@ -24,7 +24,7 @@ from claimsmith.embedded.api.http import (
 from claimsmith.embedded.api.openapi import find_openapi
 from claimsmith.embedded.api.routes import find_target
 from claimsmith.embedded.api.verbs import Verbs
-from claimsmith.embedded.store_faults import internal_error, unavailable
+from claimsmith.embedded.store_faults import internal_error, method_not_allowed, unavailable
 from claimsmith.errors import RequestError
 from claimsmith.telemetry import get_logger
 
@@ -32,6 +32,7 @@ __all__ = ["ApiApp"]
 
 _LOG = get_logger("embedded.api")
 _HEALTH: Final = ("healthz", "livez", "readyz")
+_TEXT: Final = "text/plain; charset=utf-8"
 
 
 class ApiApp:
@@ -75,8 +76,6 @@ class ApiApp:
         target = find_target(request.path)
         if target is not None:
             return await self._verbs.answer(target, request)
-        if request.method not in ("GET", "HEAD"):
-            raise _unknown_path()
         return await self._answer_other(request)
 
     def _check_client(self, request: Request) -> None:
@@ -90,20 +89,19 @@ class ApiApp:
             raise RequestError(401, "Unauthorized", "Unauthorized")
 
     async def _answer_other(self, request: Request) -> Answer:
-        path = request.path
+        path, accept = request.path, request.headers.get("accept", "")
         if path.strip("/").split("/")[0] in _HEALTH:
-            return Answer(body=b"ok", content_type="text/plain; charset=utf-8")
-        if path == "/version":
-            return json_answer(SERVER_VERSION)
-        accept = request.headers.get("accept", "")
-        found = find_discovery(path, accept) or find_openapi(path, accept)
-        if found is None:
-            raise _unknown_path()
-        return found
-
-
-def _unknown_path() -> RequestError:
-    return RequestError(404, "NotFound", "the server could not find the requested resource")
+            return Answer(body=b"ok", content_type=_TEXT)
+        found = json_answer(SERVER_VERSION) if path == "/version" else find_discovery(path, accept)
+        if found is not None and request.method != "GET" and not is_any_method(path):
+            raise method_not_allowed()
+        if found is None and request.method in ("GET", "HEAD"):
+            found = find_openapi(path, accept)
+        if found is not None:
+            return found
+        if is_in_group(path):
+            raise RequestError(404, "NotFound", "the server could not find the requested resource")
+        return Answer(status=404, body=b"404 page not found\n", content_type=_TEXT)
 
 
 def _name_of(host: str) -> str:

@@ -108,6 +108,7 @@ def read_object(served: ServedKind, value: Any, check: FieldCheck, *, body: byte
     Raises:
         RequestError: 400, it is no object of the kind, or `check` refuses it.
     """
+    value = {} if value is None else value  # As Go's decoder does.
     if not isinstance(value, dict):
         why = f"couldn't get version/kind; json parse error: found {_form(value)}, expected an object"
         raise bad_request(f"the object provided is unrecognized (must be of type {served.kind.kind}): {why}")

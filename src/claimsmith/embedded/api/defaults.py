@@ -174,7 +174,7 @@ def _fill_volume(volume: JsonObject) -> None:
 
 def _pull_policy(image: str) -> str:
     last = image.rsplit("/", 1)[-1]
-    if "@" in last:
+    if not image or "@" in last:
         return "IfNotPresent"
     _, colon, tag = last.partition(":")
     return "IfNotPresent" if colon and tag != "latest" else "Always"

@@ -9,11 +9,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from claimsmith.api.kinds import iter_group_versions
+from claimsmith.embedded.api.accept import not_acceptable
 from claimsmith.embedded.api.http import Answer, json_answer
 from claimsmith.embedded.api.served import SERVED, ServedKind
 from claimsmith.embedded.store_records import encode_json
 
-__all__ = ["SERVER_VERSION", "find_discovery"]
+__all__ = ["SERVER_VERSION", "find_discovery", "is_any_method", "is_in_group"]
 
 SERVER_VERSION: Final = {
     "major": "1",
@@ -63,17 +64,36 @@ def find_discovery(path: str, accept: str) -> Answer | None:
     return None
 
 
+def is_any_method(path: str) -> bool:
+    """Tell whether a path is answered alike whatever the method: those that an aggregating server answers by itself.
+
+    Source: apisHandler and apiGroupHandler of k8s.io/kube-aggregator v0.37.2 pkg/apiserver.
+    """
+    parts = path.strip("/").split("/")
+    return parts[0] == "apis" and len(parts) <= 2
+
+
+def is_in_group(path: str) -> bool:
+    """Tell whether a path is below a group that is served, so that what is unknown is told as a Status."""
+    parts = [*path.strip("/").split("/"), ""]
+    return parts[0] == "api" or (parts[0] == "apis" and _group(parts[1]) is not None)
+
+
 def _aggregated_version(accept: str) -> str:
-    """Return the version of aggregated discovery that the client prefers; empty if it wants the plain form."""
+    """Return the version of aggregated discovery that the client takes; empty if it takes the plain form alone.
+
+    Raises:
+        RequestError: 406, the client takes neither.
+    """
+    takes_plain = not accept.strip()
     for clause in accept.split(","):
         media, *options = (part.strip() for part in clause.split(";"))
         values = dict(option.split("=", 1) for option in options if "=" in option)
-        if media != "application/json":
-            continue
-        if values.get("g") == "apidiscovery.k8s.io" and values.get("v") in ("v2", "v2beta1"):
+        if media == "application/json" and values.get("g") == "apidiscovery.k8s.io" and values.get("v") == "v2":
             return values["v"]
-        if "as" not in values:
-            return ""
+        takes_plain |= "as" not in values
+    if not takes_plain:
+        raise not_acceptable()
     return ""
 
 
@@ -106,9 +126,10 @@ def _aggregated_group(group: str) -> dict[str, Any]:
 
 def _aggregated_resource(served: ServedKind) -> dict[str, Any]:
     kind = served.kind
+    # A group and a version that are those of the list are left out, as in the plain form.
     value: dict[str, Any] = {
         "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "responseKind": {"group": "", "version": "", "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
@@ -120,12 +141,17 @@ def _aggregated_resource(served: ServedKind) -> dict[str, Any]:
     subresources = [
         {
             "subresource": name,
-            "responseKind": {"group": group, "version": version, "kind": answer},
+            "responseKind": {**_foreign_version(served, group, version), "kind": answer},
             "verbs": list(verbs),
         }
         for name, group, version, answer, verbs in _subresources(served)
     ]
     return {**value, "subresources": subresources} if subresources else value
+
+
+def _foreign_version(served: ServedKind, group: str, version: str) -> dict[str, str]:
+    is_own = (group, version) == (served.kind.group, served.kind.version)
+    return {"group": "", "version": ""} if is_own else {"group": group, "version": version}
 
 
 def _subresources(served: ServedKind) -> list[_Subresource]:

@@ -1,6 +1,7 @@
 """JSON patch: a list of operations on paths.
 
-Source: RFC 6902; limits of k8s.io/apiserver v0.37.2 pkg/endpoints/handlers/patch.go.
+Source: RFC 6902; limits of k8s.io/apiserver v0.37.2 pkg/endpoints/handlers/patch.go; where it is laxer than the RFC,
+gopkg.in/evanphx/json-patch.v4, which that uses.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ MAX_OPERATIONS: Final = 10_000
 """Most operations of one patch."""
 
 _OPERATIONS: Final = {
-    "add": ("path", "value"),
+    "add": ("path",),
     "remove": ("path",),
-    "replace": ("path", "value"),
+    "replace": ("path",),
     "move": ("path", "from"),
     "copy": ("path", "from"),
-    "test": ("path", "value"),
+    "test": ("path",),
 }
+"""What each operation needs; a value that is not there is null, as in the library that upstream uses."""
 
 
 def apply_json_patch(value: Any, patch: Any) -> Any:
@@ -36,6 +38,8 @@ def apply_json_patch(value: Any, patch: Any) -> Any:
     Raises:
         RequestError: 400, it is no patch; 413, it is too long; 422, an operation can't be done or a test failed.
     """
+    if patch is None:
+        return value
     if not isinstance(patch, list):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
     if len(patch) > MAX_OPERATIONS:
@@ -49,36 +53,42 @@ def apply_json_patch(value: Any, patch: Any) -> Any:
 
 
 def _check_operation(operation: Any) -> None:
-    if not isinstance(operation, dict) or operation.get("op") not in _OPERATIONS:
-        raise bad_request(f"error decoding patch: unknown operation {str(operation)[:80]}")
-    for name in _OPERATIONS[operation["op"]]:
-        if name not in operation or (name != "value" and not isinstance(operation[name], str)):
-            raise bad_request(f"error decoding patch: operation {operation['op']} needs {name}")
+    if not isinstance(operation, dict | None):
+        raise bad_request(f"error decoding patch: found {str(operation)[:80]}, expected an operation")
+    for name in ("op", "path", "from"):
+        if not isinstance((operation or {}).get(name, ""), str):
+            raise bad_request(f"error decoding patch: {name} must be a text")
+    kind = (operation or {}).get("op", "")
+    if kind not in _OPERATIONS:
+        raise _failed(str(kind)[:80], "", "there is no such operation")
+    for name in _OPERATIONS[kind]:
+        if name not in operation:
+            raise _failed(kind, "", f"it needs {name}")
 
 
 def _apply_operation(root: dict[str, Any], operation: dict[str, Any]) -> None:
     kind, path = operation["op"], operation["path"]
     match kind:
         case "add":
-            _add(root, path, operation["value"])
+            _add(root, path, operation.get("value"))
         case "remove":
             _remove(root, path)
         case "replace":
-            _replace(root, path, operation["value"])
+            _replace(root, path, operation.get("value"))
         case "move":
             if path.startswith(operation["from"] + "/"):
                 raise _failed(kind, path, "a value can't be moved into itself")
             _add(root, path, _remove(root, operation["from"]))
         case "copy":
-            _add(root, path, copy.deepcopy(_get(root, operation["from"])))
+            _add(root, path, copy.deepcopy(_get(root, operation["from"], missing=None)))
         case "test":
-            if _get(root, path, missing=None) != operation["value"]:
+            if _get(root, path, missing=None) != operation.get("value"):
                 raise _failed(kind, path, "the value differs")
 
 
 def _parts(path: str) -> list[str]:
     if path and not path.startswith("/"):
-        raise bad_request(f"error decoding patch: path {path[:80]!r} does not begin with /")
+        raise _failed("resolve", path, "it does not begin with /")
     return [part.replace("~1", "/").replace("~0", "~") for part in ("" + path).split("/")]
 
 
@@ -124,6 +134,8 @@ def _add(root: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _remove(root: dict[str, Any], path: str) -> Any:
+    if not path:
+        raise _failed("remove", path, "the whole object can't be removed")
     parent, last = _parent(root, path)
     found = _child(parent, last, path)
     if isinstance(parent, dict):
@@ -134,12 +146,12 @@ def _remove(root: dict[str, Any], path: str) -> Any:
 
 
 def _replace(root: dict[str, Any], path: str, value: Any) -> None:
+    """Replace a value; what an object does not have is added to it, as by the library that upstream uses."""
     parent, last = _parent(root, path)
-    _child(parent, last, path)
     if isinstance(parent, dict):
         parent[last] = value
     else:
-        parent[int(last)] = value
+        parent[_index(last, path, limit=len(parent) - 1)] = value
 
 
 def _failed(kind: str, path: str, why: str) -> RequestError:

@@ -56,6 +56,8 @@ def decode_patch(served: ServedKind, body: bytes, content_type: str) -> Patch:
     value = decode_body(body, media)
     if media == _JSON_TYPE:
         return Patch(value=value, apply=lambda old: apply_json_patch(old, value))
+    if media == _STRATEGIC_TYPE and value is None:
+        value = {}
     if not isinstance(value, dict):
         raise bad_request("error decoding patch: expected an object")
     if media == _MERGE_TYPE:

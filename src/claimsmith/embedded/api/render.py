@@ -5,6 +5,7 @@ Source: k8s.io/apiserver v0.37.2 pkg/endpoints/handlers/response.go.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from claimsmith.embedded.api.http import Answer
 from claimsmith.embedded.api.listing import Page
 from claimsmith.embedded.api.served import ServedKind
 from claimsmith.embedded.api.tables import columns_of, row_of
+from claimsmith.embedded.store_faults import bad_request
 from claimsmith.embedded.store_records import JsonObject, Record, encode_json
 
 __all__ = ["RowRenderer", "make_renderer", "render_page", "render_record"]
@@ -26,10 +28,12 @@ RowRenderer = Callable[[Record], bytes]
 _YAML: Final = "application/yaml"
 
 
-def render_record(served: ServedKind, record: Record, form: AcceptedForm, *, clock: Callable[[], float]) -> Answer:
+def render_record(
+    served: ServedKind, record: Record, form: AcceptedForm, query: Mapping[str, str], *, clock: Callable[[], float]
+) -> Answer:
     """Return the answer that shows one object."""
     if form.shape:
-        body = make_renderer(served, form, {}, clock=clock)(record)
+        body = make_renderer(served, form, query, clock=clock)(record)
     else:
         body = _encode(served, record)
     return encode_answer(body, form)
@@ -40,7 +44,8 @@ def render_page(
 ) -> Answer:
     """Return the answer that shows one page of a list."""
     if form.shape == "Table":
-        rows = [_row(served, record, query, clock()) for record in page.records]
+        include = _find_include(query)
+        rows = [_row(served, record, include, clock()) for record in page.records]
         body = encode_json(_table(served, form, rows, page.metadata))
     elif form.shape:
         items = [encode_json(_metadata_of(record, form)) for record in page.records]
@@ -59,12 +64,12 @@ def make_renderer(
         return lambda record: _encode(served, record)
     if form.shape == "PartialObjectMetadata":
         return lambda record: encode_json(_metadata_of(record, form))
-    first = True
+    first, include = True, _find_include(query)
 
     def render(record: Record) -> bytes:
         nonlocal first
         metadata = {"resourceVersion": str(record.version)}
-        table = _table(served, form, [_row(served, record, query, clock())], metadata)
+        table = _table(served, form, [_row(served, record, include, clock())], metadata)
         if not first:
             table["columnDefinitions"] = None
         first = False
@@ -110,9 +115,21 @@ def _table(
     }
 
 
-def _row(served: ServedKind, record: Record, query: Mapping[str, str], now: float) -> JsonObject:
+def _find_include(query: Mapping[str, str]) -> str:
+    """Return what rows carry.
+
+    Raises:
+        RequestError: 400, there is no such choice.
+    """
+    include = query.get("includeObject") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        why = f"includeObject: Invalid value: {json.dumps(include)}: must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(f"Unable to convert to Table as requested: {why}")
+    return include
+
+
+def _row(served: ServedKind, record: Record, include: str, now: float) -> JsonObject:
     row = row_of(served.kind.plural, record.value, now=now)
-    include = query.get("includeObject", "Metadata")
     if include == "Metadata":
         row["object"] = _metadata_of(record, AcceptedForm())
     elif include == "Object":

@@ -62,7 +62,10 @@ class Subresources:
     async def _bind(self, target: Target, request: Request) -> Answer:
         value = decode_body(request.body, request.headers.get("content-type", ""))
         binding = read_object(get_kind(BINDING), value, FieldCheck())
-        name = target.name or (binding.get("metadata") or {}).get("name") or ""
+        sent = (binding.get("metadata") or {}).get("name") or ""
+        name = target.name or sent
+        if name != sent:
+            raise bad_request("name in URL does not match name in Binding object")
         await bind_pod(self._api, target.namespace, name, binding, dry_run=request.query.get("dryRun") == "All")
         return json_answer(_success(), status=201)
 
@@ -74,6 +77,9 @@ class Subresources:
             kind, version = (str(value.get(name, ""))[:80] for name in ("kind", "apiVersion"))
             why = f"converting ({version}.{kind}) to (policy.Eviction): unknown conversion"
             raise bad_request(f'{kind} in version "{version}" cannot be handled as a Eviction: {why}')
+        metadata = value.get("metadata")
+        if not isinstance(metadata, dict) or metadata.get("name") != target.name:
+            raise bad_request("name in URL does not match name in Eviction object")
         options = parse_delete_options(value.get("deleteOptions"), dict(request.query))
         await delete_object(self._api, _PODS, target.namespace, target.name, options)
         return json_answer(_success(), status=201)

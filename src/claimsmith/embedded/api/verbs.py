@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from claimsmith.embedded.api.accept import AcceptedForm, choose_form
 from claimsmith.embedded.api.decode import FieldCheck, decode_body, find_unknown, read_object
 from claimsmith.embedded.api.deletion import DeleteRequest, delete_object, parse_delete_options
-from claimsmith.embedded.api.http import Answer, Request, Stream, json_answer
+from claimsmith.embedded.api.http import Answer, Request, Stream, json_answer, status_value
 from claimsmith.embedded.api.listing import check_version, list_page, parse_version
 from claimsmith.embedded.api.logs import LogSource
 from claimsmith.embedded.api.objects import ObjectApi, WriteRequest
@@ -20,12 +20,13 @@ from claimsmith.embedded.api.routes import Target
 from claimsmith.embedded.api.served import ServedKind
 from claimsmith.embedded.api.subresources import Subresources
 from claimsmith.embedded.api.watching import open_watch
-from claimsmith.embedded.store_faults import bad_request, invalid
-from claimsmith.embedded.store_records import JsonObject, Record
+from claimsmith.embedded.store_faults import bad_request, invalid, method_not_allowed
+from claimsmith.embedded.store_records import JsonObject, Record, encode_json, watch_line
 from claimsmith.errors import RequestError
 
 __all__ = ["Verbs"]
 
+_GONE: Final = 410
 _SHOWN_WHEN_GONE: Final = frozenset(
     {
         "deviceclasses",
@@ -71,12 +72,14 @@ class Verbs:
         return _warn(answer, [deprecation]) if deprecation and isinstance(answer, Answer) else answer
 
     async def _answer(self, target: Target, request: Request) -> Answer | Stream:
-        form = choose_form(request.headers.get("accept", ""))
         verb = _verb_of(target, request)
+        if not verb or (verb in ("create", "deletecollection") and _lacks_namespace(target)):
+            raise method_not_allowed()
+        form = choose_form(request.headers.get("accept", ""))
         if target.served.kind.plural == "bindings":
             return await self._answer_subresource(target, request, verb)
         if target.subresource in ("", "status") and verb not in target.served.kind.verbs:
-            raise _not_allowed()
+            raise method_not_allowed()
         match verb, target.subresource:
             case "get", "" | "status":
                 return self._get(target, request, form)
@@ -99,22 +102,31 @@ class Verbs:
     async def _answer_subresource(self, target: Target, request: Request, verb: str) -> Answer | Stream:
         answer = await self._subresources.answer(target, request, verb)
         if answer is None:
-            raise _not_allowed()
+            raise method_not_allowed()
         return answer
 
     def _get(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         check_version(self._store, parse_version(request.query))
-        return self._show(target, self._store.get(target.served.stored, target.namespace, target.name), form)
+        return self._show(
+            target, self._store.get(target.served.stored, target.namespace, target.name), form, request.query
+        )
 
-    def _show(self, target: Target, record: Record, form: AcceptedForm) -> Answer:
-        return render_record(target.served, record, form, clock=self._store.clock)
+    def _show(self, target: Target, record: Record, form: AcceptedForm, query: Mapping[str, str]) -> Answer:
+        return render_record(target.served, record, form, query, clock=self._store.clock)
 
     def _list(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         page = list_page(self._store, target.served, target.namespace, request.query)
         return render_page(target.served, page, form, request.query, clock=self._store.clock)
 
     def _watch(self, target: Target, request: Request, form: AcceptedForm) -> Stream:
-        watch = open_watch(self._store, target.served, target.namespace, request, form)
+        try:
+            watch = open_watch(self._store, target.served, target.namespace, request, form)
+        except RequestError as error:
+            if error.status != _GONE:
+                raise
+            # Upstream's cache finds out when the answer has begun.
+            line = watch_line("ERROR", encode_json(status_value(error)))
+            return Stream(run=lambda write: write(line))
         return Stream(run=lambda write: watch.run(request, write))
 
     async def _create(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
@@ -124,7 +136,7 @@ class Verbs:
         if target.served.kind.plural == "resourceslices":
             write.check.warnings.extend(_driver_warnings(value))
         record = await self._api.create(target.served.hub, target.namespace, value, write)
-        answer = self._show(target, record, form)
+        answer = self._show(target, record, form, request.query)
         answer.status = 201
         return _warn(answer, write.check.warnings)
 
@@ -135,7 +147,7 @@ class Verbs:
         if not (value.get("metadata") or {}).get("name"):
             raise _undeterminable(target)
         record = await self._api.replace(target.served.hub, target.namespace, target.name, value, write)
-        return _warn(self._show(target, record, form), write.check.warnings)
+        return _warn(self._show(target, record, form, request.query), write.check.warnings)
 
     async def _patch(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
         served, content_type = target.served, request.headers.get("content-type", "")
@@ -158,7 +170,7 @@ class Verbs:
             return served.to_hub(found)
 
         record = await self._api.change(served.hub, target.namespace, target.name, change, write)
-        return _warn(self._show(target, record, form), write.check.warnings)
+        return _warn(self._show(target, record, form, request.query), write.check.warnings)
 
     async def _apply(self, target: Target, request: Request, patch: Patch, form: AcceptedForm) -> Answer:
         write = _write_request(target, request)
@@ -169,7 +181,7 @@ class Verbs:
         record, is_new = await self._api.apply(
             target.served.hub, target.namespace, target.name, config, write, force=force
         )
-        answer = self._show(target, record, form)
+        answer = self._show(target, record, form, request.query)
         answer.status = 201 if is_new else 200
         return _warn(answer, write.check.warnings)
 
@@ -198,7 +210,7 @@ class Verbs:
         record = await delete_object(self._api, target.served.hub, target.namespace, target.name, options)
         still_there = self._store.find(target.served.stored, target.namespace, target.name) is not None
         if target.served.kind.plural in _SHOWN_WHEN_GONE or (still_there and not options.dry_run):
-            return self._show(target, record, form)
+            return self._show(target, record, form, request.query)
         return json_answer(_deleted_status(target, record))
 
     async def _delete_all(self, target: Target, request: Request, form: AcceptedForm) -> Answer:
@@ -221,7 +233,7 @@ class Verbs:
 
 def _verb_of(target: Target, request: Request) -> str:
     method = request.method
-    if method in ("GET", "HEAD"):
+    if method == "GET":
         if target.name:
             return "get"
         return "watch" if request.flag("watch") else "list"
@@ -231,6 +243,11 @@ def _verb_of(target: Target, request: Request) -> str:
         return "create"
     verbs = {"PUT": "update", "PATCH": "patch"}
     return verbs.get(method, "") if target.name else ""
+
+
+def _lacks_namespace(target: Target) -> bool:
+    """Tell whether a path names the objects of all namespaces, which can be read alone."""
+    return target.served.kind.namespaced and not target.namespace
 
 
 def _write_request(target: Target, request: Request) -> WriteRequest:
@@ -273,10 +290,6 @@ def _deleted_status(target: Target, record: Record) -> dict[str, Any]:
         "status": "Success",
         "details": {key: value for key, value in details.items() if value},
     }
-
-
-def _not_allowed() -> RequestError:
-    return RequestError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
 def _driver_warnings(value: JsonObject) -> Iterator[str]:
