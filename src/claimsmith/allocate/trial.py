@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
-from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.claim import ConsumerReference, ResourceClaim
 from claimsmith.model.decision import Reason
 from claimsmith.model.names import ClaimRef, PodRef
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
@@ -36,6 +36,8 @@ __all__ = [
     "split_queue",
     "take_pods",
 ]
+
+_GROUP_API: Final = "scheduling.k8s.io"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,9 @@ def index_users(snapshot: ClusterSnapshot) -> Mapping[ClaimRef, ClaimUsers]:
     strangers: defaultdict[ClaimRef, list[str]] = defaultdict(list)
     for claim_ref, claim in snapshot.claims.items():
         for user in claim.reserved_for:
+            if _is_group(user):
+                pods[claim_ref].update(_find_members(snapshot, claim_ref.namespace, user.name))
+                continue
             known = by_uid.get(user.uid) if user.resource == "pods" and not user.api_group else None
             if known is None:
                 strangers[claim_ref].append(f"{user.resource}/{user.name}")
@@ -162,7 +167,7 @@ def take_pods(snapshot: ClusterSnapshot, pods: Collection[PodRef]) -> ClusterSna
 
 def _release(claim: ResourceClaim, snapshot: ClusterSnapshot, gone: Mapping[str, PodRef]) -> ResourceClaim:
     """Return a claim without users that are gone; without its devices when nobody is left."""
-    kept = tuple(user for user in claim.reserved_for if user.uid not in gone)
+    kept = tuple(user for user in claim.reserved_for if user.uid not in gone and _is_left(user, claim, snapshot, gone))
     others = kept or any(
         claim.ref in find_pod_claims(pod)
         for ref, pod in snapshot.pods.items()
@@ -171,6 +176,30 @@ def _release(claim: ResourceClaim, snapshot: ClusterSnapshot, gone: Mapping[str,
     if others:
         return replace(claim, reserved_for=kept)
     return replace(claim, reserved_for=(), allocation=None, devices=())
+
+
+def _is_left(
+    user: ConsumerReference, claim: ResourceClaim, snapshot: ClusterSnapshot, gone: Mapping[str, PodRef]
+) -> bool:
+    """Tell whether a user of a claim is still there; a group is while one of its pods has a node."""
+    if not _is_group(user):
+        return True
+    members = _find_members(snapshot, claim.ref.namespace, user.name)
+    return not members <= frozenset(gone.values())
+
+
+def _is_group(user: ConsumerReference) -> bool:
+    """Tell whether the user of a claim is a pod group. Source: KEP-5729."""
+    return user.resource == "podgroups" and user.api_group == _GROUP_API
+
+
+def _find_members(snapshot: ClusterSnapshot, namespace: str, group: str) -> frozenset[PodRef]:
+    """Return the pods of a group that have a node."""
+    return frozenset(
+        ref
+        for ref, pod in snapshot.pods.items()
+        if pod.pod_group == group and ref.namespace == namespace and pod.node_name and not pod.finished
+    )
 
 
 def renew_pod(pod: Pod) -> Pod:

@@ -16,16 +16,15 @@ from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.api.kinds import Kind
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import ModelObject, parse_manifest
-from claimsmith.api.resource import parse_resource_claim
 from claimsmith.api.snapshotfile import iter_objects
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.clusterplan import ONLY_NODE
+from claimsmith.daemons.made_claims import find_missing_template, name_special_claim, plan_made_claims
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
 from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
 from claimsmith.daemons.scheduler_joint import JointDecider
 from claimsmith.daemons.scheduler_reasons import IN_FULL, IN_SHORT
 from claimsmith.daemons.sorted_manifests import SortedManifests, sort_manifests
-from claimsmith.embedded.controllers.claim_plans import build_group_claim, build_template_claim
 from claimsmith.errors import InputError
 from claimsmith.model.claim import (
     AllocationResult,
@@ -51,7 +50,7 @@ from claimsmith.publish.health import HealthTaints
 from claimsmith.publish.plan import preview_slices
 from claimsmith.schedule.claims import is_reserved_for
 from claimsmith.schedule.gangs import Gang, find_group_ref
-from claimsmith.schedule.groupclaims import find_claim_consumer, is_group_claim
+from claimsmith.schedule.groupclaims import find_claim_consumer
 from claimsmith.sdk.driver import Driver, DriverContext
 from claimsmith.sdk.registry import create_drivers
 from claimsmith.sdk.settings import find_named_nodes
@@ -349,7 +348,8 @@ class OfflineCluster:
         claims = []
         for claim, result in placed.allocated:
             consumer = find_claim_consumer(pod, claim.ref, placed.group)
-            named = replace(_name(claim, pod), allocation=result, reserved_for=(*claim.reserved_for, consumer))
+            users = (*claim.reserved_for, consumer)
+            named = replace(name_special_claim(claim, pod), allocation=result, reserved_for=users)
             claims.append(named)
             self._cache.see_claim(None, named)
         for claim in placed.reserved:
@@ -382,32 +382,16 @@ class OfflineCluster:
 
     def _make_claims(self, pod: Pod) -> Pod:
         """Make the claims that the pod wants from templates, as the claim controller does."""
-        names = dict(pod.claim_names)
-        templates = self._cache.snapshot().templates
         ref = find_group_ref(pod)
         group = self._cache.groups.get(ref) if ref is not None else None
-        for entry in pod.claims:
-            template = templates.get(ClaimRef(pod.ref.namespace, entry.template_name or ""))
-            if template is None or entry.name in names:
-                continue
-            if group is not None and is_group_claim(entry, group):
-                obj = build_group_claim(group, entry, template)
-            else:
-                obj = build_template_claim(pod, entry, template)
-            name = f"{obj['metadata'].pop('generateName')}0"
-            obj["metadata"]["name"] = names[entry.name] = name
-            if self._cache.claims.find(ClaimRef(pod.ref.namespace, name)) is None:
-                self._cache.see_claim(None, parse_resource_claim(obj))
-        return replace(pod, claim_names=names)
+        templates = self._cache.snapshot().templates
+        pod, made = plan_made_claims(pod, group, templates=templates, find_claim=self._cache.claims.find)
+        for claim in made:
+            self._cache.see_claim(None, claim)
+        return pod
 
     def _find_missing_template(self, pod: Pod) -> str:
-        """Return what to say of a claim that can't be made for want of its template; empty when all are made."""
-        templates = self._cache.snapshot().templates
-        for entry in pod.claims:
-            ref = ClaimRef(pod.ref.namespace, entry.template_name or "")
-            if entry.template_name and entry.name not in pod.claim_names and ref not in templates:
-                return f"claim {entry.name!r} of the pod: claim template {ref} does not exist; create it"
-        return ""
+        return find_missing_template(pod, self._cache.snapshot().templates)
 
     def _lone_claims(self) -> list[ResourceClaim]:
         """Return waiting claims that no pod names."""
@@ -461,14 +445,6 @@ def _refused(pod: Pod, unplaced: Unplaced) -> OfflineDecision:
 def _name_gang(gang: Gang) -> tuple[str, ...]:
     """Return what a gang can be asked for by: its own name, and those of its pods."""
     return (f"podgroup/{gang.ref}", *(f"pod/{pod.ref}" for pod in gang.waiting))
-
-
-def _name(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """Return the claim with a name that could be stored; the one for extended resources has none before it is."""
-    if not claim.metadata.name.startswith("<"):
-        return claim
-    name = f"{pod.ref.name}-extended-resources-0"
-    return replace(claim, metadata=replace(claim.metadata, name=name, namespace=pod.ref.namespace))
 
 
 def _allocations(claims: Iterable[ResourceClaim]) -> Iterator[tuple[ClaimRef, AllocationResult]]:

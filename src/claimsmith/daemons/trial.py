@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.trial import NoPlace, Placement, PodDecision
-from claimsmith.api.resource import parse_resource_claim
+from claimsmith.allocate.trial import NoPlace, Placement, PodDecision, find_pod_claims
 from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.made_claims import find_missing_template, name_special_claim, plan_made_claims
 from claimsmith.daemons.scheduler_decide import Decider, Placed
-from claimsmith.embedded.controllers.claim_plans import build_template_claim
-from claimsmith.model.claim import ConsumerReference, ResourceClaim
+from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.deviations import OURS, Deviation
-from claimsmith.model.names import ClaimRef
+from claimsmith.model.metadata import Metadata
+from claimsmith.model.podgroup import PodGroup, PodGroupRef
+from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
+from claimsmith.schedule.groupclaims import find_claim_consumer
 
 __all__ = ["SchedulerTrial"]
 
@@ -44,11 +45,12 @@ class SchedulerTrial:
         """Return where the pod goes, or why nowhere (see `PlacePod`)."""
         self.decisions += 1
         pod = pod if pod.uid else replace(pod, metadata=replace(pod.metadata, uid=f"pod/{pod.ref}"))
-        missing = _find_missing_template(snapshot, pod)
+        missing = find_missing_template(pod, snapshot.templates)
         if missing:
             return NoPlace(pod=pod, message=missing)
         self._follow(snapshot)
-        complete, made = _make_claims(snapshot, pod)
+        group = snapshot.pod_groups.get(PodGroupRef(pod.ref.namespace, pod.pod_group)) if pod.pod_group else None
+        complete, made = plan_made_claims(pod, group, templates=snapshot.templates, find_claim=snapshot.claims.get)
         for claim in made:
             self._cache.see_claim(None, claim)
         try:
@@ -64,12 +66,12 @@ class SchedulerTrial:
             is_error = outcome.reason == "SchedulerError"
             return NoPlace(pod=pod, message=outcome.message, reasons=outcome.reasons, is_error=is_error)
         allocated = [
-            replace(_name_special(claim, pod), allocation=result, reserved_for=_reserve(claim, pod))
+            replace(_reserve(name_special_claim(claim, pod), pod, outcome.group), allocation=result)
             for claim, result in outcome.allocated
         ]
-        shared = [replace(claim, reserved_for=_reserve(claim, pod)) for claim in outcome.reserved]
+        shared = [_reserve(claim, pod, outcome.group) for claim in outcome.reserved]
         placed = replace(pod, node_name=outcome.node, node_allocatable=outcome.node_allocatable)
-        special = next((claim.ref.name for claim in allocated if claim.ref not in _named_claims(pod)), "")
+        special = next((claim.ref.name for claim in allocated if claim.ref not in find_pod_claims(pod)), "")
         if special:
             placed = replace(placed, extended_claim_name=special, extended_mappings=outcome.mappings)
         return Placement(pod=placed, claims=(*allocated, *shared))
@@ -85,6 +87,10 @@ class SchedulerTrial:
         _follow_map(seen.pod_groups, snapshot.pod_groups, cache.see_group)
         _follow_map(seen.claims, snapshot.claims, cache.see_claim)
         _follow_map(seen.pods, snapshot.pods, cache.see_pod)
+        if seen.namespace_labels is not snapshot.namespace_labels:
+            _follow_map(_spaces(seen), _spaces(snapshot), cache.see_namespace)
+        if seen.quotas != snapshot.quotas:
+            _follow_map(_by_name(seen.quotas), _by_name(snapshot.quotas), cache.see_quota)
         if seen.slices is not snapshot.slices:
             _follow_map(_by_name(seen.slices), _by_name(snapshot.slices), cache.see_slice)
         if seen.taint_rules != snapshot.taint_rules:
@@ -92,8 +98,15 @@ class SchedulerTrial:
         self._seen = snapshot
 
 
-def _by_name(items: tuple[Any, ...]) -> dict[str, Any]:
-    return {item.metadata.name: item for item in items}
+def _by_name(items: tuple[Any, ...]) -> dict[tuple[str, str], Any]:
+    return {(item.metadata.namespace, item.metadata.name): item for item in items}
+
+
+def _spaces(snapshot: ClusterSnapshot) -> dict[str, Namespace]:
+    return {
+        name: Namespace(metadata=Metadata(name=name, labels=labels))
+        for name, labels in snapshot.namespace_labels.items()
+    }
 
 
 def _follow_map(old: Mapping[Any, Any], new: Mapping[Any, Any], see: Callable[[Any, Any], None]) -> None:
@@ -108,47 +121,9 @@ def _follow_map(old: Mapping[Any, Any], new: Mapping[Any, Any], see: Callable[[A
             see(None, value)
 
 
-def _find_missing_template(snapshot: ClusterSnapshot, pod: Pod) -> str:
-    for entry in pod.claims:
-        ref = ClaimRef(pod.ref.namespace, entry.template_name or "")
-        if entry.template_name and entry.name not in pod.claim_names and ref not in snapshot.templates:
-            return f"claim {entry.name!r} of the pod: claim template {ref} does not exist; create it"
-    return ""
-
-
-def _make_claims(snapshot: ClusterSnapshot, pod: Pod) -> tuple[Pod, list[ResourceClaim]]:
-    """Make the claims that the pod wants from templates, as the claim controller does."""
-    names, made = dict(pod.claim_names), []
-    for entry in pod.claims:
-        template = snapshot.templates.get(ClaimRef(pod.ref.namespace, entry.template_name or ""))
-        if template is None or entry.name in names:
-            continue
-        obj = build_template_claim(pod, entry, template)
-        start = obj["metadata"].pop("generateName")
-        number = next(n for n in range(len(snapshot.claims) + 1) if _ref(pod, f"{start}{n}") not in snapshot.claims)
-        obj["metadata"]["name"] = names[entry.name] = f"{start}{number}"
-        made.append(parse_resource_claim(obj))
-    return (replace(pod, claim_names=names), made) if made else (pod, made)
-
-
-def _ref(pod: Pod, name: str) -> ClaimRef:
-    return ClaimRef(pod.ref.namespace, name)
-
-
-def _named_claims(pod: Pod) -> set[ClaimRef]:
-    names = (entry.claim_name or pod.claim_names.get(entry.name) for entry in pod.claims)
-    return {_ref(pod, name) for name in names if name}
-
-
-def _reserve(claim: ResourceClaim, pod: Pod) -> tuple[ConsumerReference, ...]:
-    if any(user.uid == pod.uid for user in claim.reserved_for):
-        return claim.reserved_for
-    return (*claim.reserved_for, ConsumerReference(resource="pods", name=pod.ref.name, uid=pod.uid))
-
-
-def _name_special(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """Return the claim with a name that could be stored; the one for extended resources has none before it is."""
-    if not claim.metadata.name.startswith("<"):
+def _reserve(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> ResourceClaim:
+    """Return the claim reserved for a pod, or for its group when the pods of that share it."""
+    consumer = find_claim_consumer(pod, claim.ref, group)
+    if any(user.uid == consumer.uid for user in claim.reserved_for):
         return claim
-    name = f"{pod.ref.name}-extended-resources-{uuid.uuid5(uuid.NAMESPACE_OID, pod.uid).hex[:5]}"
-    return replace(claim, metadata=replace(claim.metadata, name=name, namespace=pod.ref.namespace))
+    return replace(claim, reserved_for=(*claim.reserved_for, consumer))

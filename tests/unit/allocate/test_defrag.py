@@ -16,6 +16,7 @@ from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import PodClaim
 from claimsmith.testing.builders import (
     DRIVER,
+    claim,
     consumes,
     counter_set,
     device,
@@ -25,7 +26,7 @@ from claimsmith.testing.builders import (
     slice_,
     template,
 )
-from tests.unit.allocate.trying import DAEMONS, budget, cluster, held_by, names, running, sharing, waiting
+from tests.unit.allocate.trying import DAEMONS, Held, budget, cluster, held_by, names, running, sharing, waiting
 
 TRIAL = SchedulerTrial()
 
@@ -105,11 +106,44 @@ def test_pods_that_share_a_claim_move_in_one_step() -> None:
 
 
 def test_a_step_that_needs_the_room_of_another_waits_for_it() -> None:
-    held = [running("big", "a", "g0", "g1", "g2"), running("small", "b", "g0"), running("free", "c", "g0")]
-    snapshot = cluster({"a": 3, "b": 3, "c": 2}, *held)
-    found = plan(snapshot, room(3), 4)
+    lanes = slice_(
+        *(device(f"f{n}", attributes={"lane": n}) for n in range(3)),
+        node=None,
+        pool="lanes",
+        name="lanes",
+        all_nodes=True,
+    )
+    held = [on_lane("one", 0, 1, gpu="g0", lane="f1"), on_lane("two", 0, 2, gpu="g1", lane="f0")]
+    probe = pod("probe", PodClaim(name="gpus", template_name="both"))
+    both = template("both", request("r", IS_GPU, count=3))
+    goal = Goal(name="node", shapes=(Shape(name="node", pod=probe, wanted=1),))
+    wishes = [template(f"lane-{n}", request("gpu", IS_GPU), request("lane", on(0, n))) for n in (1, 2)]
+    snapshot = cluster({"a": 3, "b": 2}, lanes, both, *wishes, *held)
+    found = plan(snapshot, goal, 2)
 
-    assert (found.after, replay(snapshot, found)) == ((1,), [])
+    assert (told(found), found.after) == ([(["two"], ["b"]), (["one"], ["b"])], (1,))
+    assert replay(snapshot, found) == []
+
+
+IS_GPU = f'"model" in device.attributes["{DRIVER}"]'
+
+
+def on(*lanes: int) -> str:
+    """The selector of some lanes."""
+    return f'device.attributes["{DRIVER}"].?lane.orValue(-1) in {list(lanes)}'
+
+
+def on_lane(name: str, *lanes: int, gpu: str, lane: str) -> Held:
+    """A pod on node a with a GPU and one of two lanes that every node reaches."""
+    holder, made = running(name, "a", gpu)
+    wish = PodClaim(name="gpu", template_name=f"lane-{lanes[-1]}")
+    spec = claim("x", request("gpu", IS_GPU), request("lane", on(*lanes))).spec
+    assert made.allocation is not None
+    got = replace(made.allocation.results[0], request="gpu")
+    results = (got, replace(got, request="lane", pool="lanes", device=lane))
+    return replace(holder, claims=(wish,)), replace(
+        made, spec=spec, allocation=replace(made.allocation, results=results)
+    )
 
 
 def replay(snapshot: ClusterSnapshot, found: DefragPlan) -> list[str]:

@@ -120,7 +120,8 @@ def test_against_a_budget_nobody_goes_unless_that_is_asked_for() -> None:
 
 
 def test_a_budget_counts_all_of_its_pods_together() -> None:
-    held = [running("one", "a", "g0", app="web"), running("two", "a", "g1", app="web"), running("x", "b", "g0", "g1")]
+    held = [running("one", "a", "g0", app="web"), running("two", "a", "g1", app="web")]
+    held.append(running("x", "b", "g0", "g1", priority=1))
     snapshot = cluster({"a": 2, "b": 2}, *held, budget("keep", 1, app="web"))
     found = find_victims(snapshot, [waiting("new", 2, priority=9)], place=TRIAL)
 

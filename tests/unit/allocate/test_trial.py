@@ -17,8 +17,9 @@ from claimsmith.allocate.trial import (
 from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.podgroup import PodGroup, PodGroupSpec
+from claimsmith.model.workload import PodClaim
 from claimsmith.testing.builders import NAMESPACE, claim, claim_ref, metadata, pod
-from tests.unit.allocate.trying import cluster, held_by, names, ref, running, sharing, stranger, waiting
+from tests.unit.allocate.trying import SET, cluster, held_by, names, ref, running, sharing, stranger, waiting
 
 
 def test_a_placed_pod_is_on_its_node_with_a_claim_of_its_own_that_is_reserved_for_it() -> None:
@@ -172,3 +173,24 @@ def test_pods_of_a_gang_that_run_already_count() -> None:
     _, decisions = place_all(snapshot, members, place=SchedulerTrial())
 
     assert [isinstance(item, Placement) for item in decisions] == [True, False]
+
+
+def test_pods_of_a_group_share_its_claim_which_is_freed_by_the_last_of_them() -> None:
+    entry = PodClaim(name="gpu", template_name="gpus-1")
+    group = replace(GANG, spec=replace(GANG.spec, claims=(entry,)))
+    members = [waiting(name, pod_group="gang") for name in ("one", "two")]
+    after, decisions = place_all(cluster({"a": 1}, group), members, place=SchedulerTrial())
+
+    assert [isinstance(item, Placement) for item in decisions] == [True, True]
+    (claim_ref_of_gang,) = after.claims
+    assert index_users(after)[claim_ref_of_gang].pods == {ref("one"), ref("two")}
+    assert take_pods(after, [ref("one")]).claims[claim_ref_of_gang].allocation is not None
+    assert take_pods(after, [ref("one"), ref("two")]).claims[claim_ref_of_gang].allocation is None
+
+
+def test_a_claim_is_not_taken_for_one_that_was_made_for_an_older_pod_of_the_name() -> None:
+    old = claim("new-gpu-0", owner_references=(replace(SET, kind="Pod", uid="old"),))
+    found = SchedulerTrial()(cluster({"a": 1}, old), waiting("new"))
+
+    assert isinstance(found, Placement)
+    assert found.pod.claim_names == {"gpu": "new-gpu-1"}
