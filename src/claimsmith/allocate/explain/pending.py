@@ -66,14 +66,10 @@ def explain_pending(
         known[node.name] = node
         if node.name not in vetoes:
             open_nodes.append(node)
-    alike = _sort_nodes(asked, open_nodes)
-    sets = [
-        NodeSet(nodes=tuple(node.name for node in found), finding=find_reasons(asked, found[0]))
-        for found in alike[: bounds.groups_max]
-    ]
+    sets, rest = _find_sets(asked, open_nodes, groups_max=bounds.groups_max)
     pending = [item for item in sets if not item.finding.fits]
     groups = [*_refuse(vetoes, known), *map(_describe, pending)]
-    groups += _describe_rest(asked, [node for found in alike[bounds.groups_max :] for node in found])
+    groups += _describe_rest(asked, rest)
     groups.sort(key=lambda group: -len(group.nodes))
     finder = FixFinder([item for item in pending if item.finding.kept])
     fixes = finder.find() if bounds.with_fixes else ()
@@ -88,13 +84,36 @@ def explain_pending(
     )
 
 
-def _sort_nodes(asked: Asked, nodes: Iterable[Node]) -> list[list[Node]]:
-    """Return the nodes in groups of equal ones, the largest first."""
-    found: dict[object, list[Node]] = {}
+def _find_sets(asked: Asked, nodes: Iterable[Node], *, groups_max: int) -> tuple[list[NodeSet], list[Node]]:
+    """Return what was found on nodes in groups of equal ones, and the nodes that were not looked at.
+
+    What holds whoever uses the devices holds for all nodes that are equal but for that.
+    """
+    sets, rest = list[NodeSet](), list[Node]()
+    for kind in _sort_nodes(asked, nodes):
+        for same in kind:
+            if len(sets) >= groups_max:
+                rest += same
+                continue
+            finding = find_reasons(asked, same[0])
+            if finding.kept and not any(relaxation.is_passing for relaxation in finding.kept):
+                sets.append(NodeSet(nodes=tuple(node.name for group in kind for node in group), finding=finding))
+                break
+            sets.append(NodeSet(nodes=tuple(node.name for node in same), finding=finding))
+    return sets, rest
+
+
+def _sort_nodes(asked: Asked, nodes: Iterable[Node]) -> list[list[list[Node]]]:
+    """Return the nodes in groups that are equal but for what is so at present, each in groups of equal ones.
+
+    The largest come first.
+    """
+    found: dict[object, dict[object, list[Node]]] = {}
     for node in nodes:
         key = asked.profiles.sign_node(node, asked.book.cluster.view_node(node))
-        found.setdefault(key, []).append(node)
-    return sorted(found.values(), key=lambda group: -len(group))
+        found.setdefault(key.lasting, {}).setdefault(key.present, []).append(node)
+    kinds = [sorted(kind.values(), key=lambda same: -len(same)) for kind in found.values()]
+    return sorted(kinds, key=lambda kind: -sum(map(len, kind)))
 
 
 def _describe(item: NodeSet) -> NodeGroup:
@@ -149,9 +168,8 @@ def _lift_vetoes(asked: Asked, vetoes: Mapping[str, tuple[Reason, ...]], known: 
     fixes = []
     for text, nodes in by_text.items():
         fitting: list[str] = []
-        for alike in _sort_nodes(asked, nodes)[:GROUPS_MAX]:
-            if find_reasons(asked, alike[0]).fits:
-                fitting += [node.name for node in alike]
+        sets, _ = _find_sets(asked, nodes, groups_max=GROUPS_MAX)
+        fitting += [name for item in sets if item.finding.fits for name in item.nodes]
         if fitting:
             change = Change(op="change-pod", value=text)
             fixes.append(Fix(text=f"change the pod or the node: {text}", nodes=tuple(fitting), changes=(change,)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from claimsmith.allocate.constraints import read_value
 from claimsmith.allocate.explain.case import ClauseBook
@@ -20,17 +21,27 @@ from claimsmith.model.names import DeviceId
 from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 
-__all__ = ["ProfileBook", "UseKey", "is_plain"]
+__all__ = ["ProfileBook", "Signature", "UseKey", "is_plain"]
 
 UseKey = tuple[object, ...]
 """How a device is used, without the holders."""
 
 
+class Signature(NamedTuple):
+    """What decides about claims on a node: two nodes of equal signature give the same answers, but for names.
+
+    Args:
+        lasting: All but who holds what and which devices are tainted.
+        present: The rest.
+    """
+
+    lasting: object
+    present: object
+
+
 @dataclass(slots=True, eq=False)
 class ProfileBook:
     """Profiles of devices, and signatures of nodes made from them, for the claims of one book.
-
-    Two nodes of equal signature give the same answers, but for the names of devices and holders.
 
     Attributes:
         attributes: The attributes that constraints read.
@@ -67,19 +78,23 @@ class ProfileBook:
 
     def find_profile(self, slice: ResourceSlice, device: Device) -> int:
         """Return a number for what the claims see of a device, whoever uses it; equal for equal devices."""
+        found = self._find_lasting(slice, device)
+        return self._intern((found, _sort_taints(device))) if device.taints else found
+
+    def _find_lasting(self, slice: ResourceSlice, device: Device) -> int:
+        """The same, taints left aside."""
         capacity: tuple[object, ...] = ()
-        if device.capacity and (self._reads_capacity or device.allow_multiple_allocations):
+        shares = device.allow_multiple_allocations
+        if device.capacity and (self._reads_capacity or shares):
             capacity = tuple(
                 [(name, item.value.nanos, item.policy and repr(item.policy)) for name, item in device.capacity.items()]
             )
-        shares = device.allow_multiple_allocations
         read = (slice.driver, shares, capacity, *self._read_values(slice.driver, device))
         found = self._verdicts.get(read)
         if found is None:
-            found = self._verdicts[read] = self._intern(
-                (self._judge(slice, device), shares, *sorted(capacity, key=str))
-            )
-        if device.taints or device.consumes_counters or device.binding_conditions or slice.skip_node_operations:
+            key = (self._judge(slice, device), shares, *sorted(capacity, key=str))
+            found = self._verdicts[read] = self._intern(key)
+        if device.consumes_counters or device.binding_conditions or slice.skip_node_operations:
             found = self._intern((found, *_describe_rest(slice, device)))
         if self._derived:
             found = self._intern((found, tuple(self._derive(text, slice, device) for text in self._derived)))
@@ -97,39 +112,46 @@ class ProfileBook:
             sorted((part.dedicated, part.shares, part.tracked, *sorted(part.consumed.items())) for part in parts)
         )
 
-    def sign_node(self, node: Node, view: NodeView) -> tuple[object, ...]:
+    def sign_node(self, node: Node, view: NodeView) -> Signature:
         """Return what decides about the claims on a node; the order of its devices does not."""
-        pools = tuple(self._sign_pool(pool, node) for pool in view.pools)
+        pools = [self._sign_pool(pool, node) for pool in view.pools]
         skips = NODE_OPERATIONS_FEATURE in node.declared_features
-        return (pools, tuple(pool.driver for pool in view.obsolete), bool(view.bad_selectors), skips)
+        rest = (tuple(pool.driver for pool in view.obsolete), bool(view.bad_selectors), skips)
+        return Signature(
+            lasting=(tuple(lasting for lasting, _ in pools), *rest), present=tuple(present for _, present in pools)
+        )
 
-    def _sign_pool(self, pool: PoolView, node: Node) -> tuple[object, ...]:
+    def _sign_pool(self, pool: PoolView, node: Node) -> tuple[object, object]:
+        """What is lasting about a pool, and what is so at present."""
         if not pool.usable:
-            return (pool.id.driver, pool.incomplete, pool.found, pool.expected, pool.invalid, pool.id)
+            return (pool.id.driver, pool.incomplete, pool.found, pool.expected, pool.invalid, pool.id), ()
         numbers: dict[object, int] = {}
-        devices = []
+        lasting, present = list[int](), list[int]()
         for record in pool.slices:
             slice = record.slice
             local = slice.per_device_node_selection
             for device in slice.devices:
-                found = self.find_profile(slice, device)
-                use = self.find_use(DeviceId(slice.driver, slice.pool, device.name))
-                if use:
-                    found = self._intern((found, use))
+                found = self._find_lasting(slice, device)
                 if self.attributes:
                     row = tuple(self._number(numbers, slice.driver, device, name) for name in self.attributes)
                     found = self._intern((found, "row", row))
                 if local and not node_reaches(device, node):
                     found = -1
-                devices.append(found)
-        devices.sort()
-        return (pool.id.driver, tuple(devices), self._sign_counters(pool) if pool.counter_sets else ())
+                lasting.append(found)
+                use = self.find_use(DeviceId(slice.driver, slice.pool, device.name))
+                if use or device.taints:
+                    found = self._intern((found, use, _sort_taints(device)))
+                present.append(found)
+        lasting.sort()
+        present.sort()
+        sets = tuple((item.name, *sorted(item.counters.items())) for item in pool.counter_sets.values())
+        counted = self._sign_counters(pool) if sets else ()
+        return (pool.id.driver, tuple(lasting), sets), (tuple(present), counted)
 
     def _sign_counters(self, pool: PoolView) -> tuple[object, ...]:
         counters = self._cluster.find_counters(pool)
         far = (record for record in pool.elsewhere if record.use is not FREE)
         return (
-            tuple(sorted(counters.declared.items())),
             tuple(sorted(counters.left.items())),
             tuple(sorted((record.consumption, self.find_use(record.id)) for record in far)),
             len(counters.vanished),
@@ -168,10 +190,13 @@ class ProfileBook:
         return "error" if isinstance(found, InputError) else repr(found)
 
 
+def _sort_taints(device: Device) -> tuple[object, ...]:
+    return tuple(sorted((taint.key, taint.value, taint.effect) for taint in device.taints))
+
+
 def _describe_rest(slice: ResourceSlice, device: Device) -> tuple[object, ...]:
     """What few devices have."""
     return (
-        tuple(sorted((taint.key, taint.value, taint.effect) for taint in device.taints)),
         tuple(
             (item.counter_set, *sorted(item.counters.items()), item.compatibility_groups)
             for item in device.consumes_counters

@@ -74,6 +74,11 @@ class Relaxation:
         return (self.part, *self.key) if self.key else (self.part, self.place, self.position, self.name)
 
     @property
+    def is_passing(self) -> bool:
+        """Whether it is so for the moment: devices in use, and taints."""
+        return self.part in ("use", "taint")
+
+    @property
     def kind(self) -> ReasonKind:
         """The kind of reason that it is."""
         return _PARTS[self.part]

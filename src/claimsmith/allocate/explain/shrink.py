@@ -30,12 +30,13 @@ class Shrunk:
 def shrink(relaxations: Iterable[Relaxation], judge: Judge) -> Shrunk:
     """Return an irreducible part of the relaxations that keeps the problem impossible as it is with all of them.
 
-    They are tried to be done without kind by kind, in the order of their ranks, in halves: k that are needed among n
-    cost about k log n judgements. Where relaxing one thing can make another harder (requests for all devices), what is
-    left is gone through until nothing changes.
+    What is so for the moment is tried to be done without as a whole first. Then they are gone through kind by kind, in
+    the order of their ranks, in halves: k that are needed among n cost about k log n judgements. Where relaxing one
+    thing can make another harder (requests for all devices), what is left is gone through until nothing changes.
     """
     ordered = sorted(relaxations, key=lambda relaxation: relaxation.rank)
     shrinker = _Shrinker(judge, {relaxation: relaxation.levels for relaxation in ordered})
+    shrinker.drop_at_once([relaxation for relaxation in ordered if relaxation.is_passing])
     for _, group in groupby(ordered, key=lambda relaxation: relaxation.rank):
         shrinker.drop(list(group))
     shrinker.settle()
@@ -48,6 +49,11 @@ class _Shrinker:
     judge: Judge
     levels: dict[Relaxation, int]
     _known: dict[tuple[int, ...], bool | None] = field(default_factory=dict)
+
+    def drop_at_once(self, block: Sequence[Relaxation]) -> None:
+        """Do without the whole block, if that is possible."""
+        if self._is_enough(dict.fromkeys(block, 0)):
+            self.levels.update(dict.fromkeys(block, 0))
 
     def drop(self, block: Sequence[Relaxation]) -> None:
         """Do without as much of the block as possible."""
