@@ -1,6 +1,9 @@
 """`make bench`: run the benchmarks, print them beside their peers and write them to build/bench.
 
-Arguments name the benchmarks to run (`decode`); without any, all run.
+Arguments name the benchmarks to run (`decode`); without any, all run. With `--write` the figures become
+docs/benchmarks.md:
+
+    make bench ARGS="scale hard --write"
 """
 
 from __future__ import annotations
@@ -11,20 +14,26 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench import bench_cel, bench_decode, bench_hard, bench_search
-from tests.bench.figures import Figure, describe_machine, print_figures, write_figures
+from tests.bench import bench_cel, bench_decode, bench_hard, bench_mixed, bench_scale, bench_search
+from tests.bench.figures import Figure, describe_machine, format_markdown, print_figures, write_figures
 
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "cel": bench_cel.measure,
     "decode": bench_decode.measure,
     "hard": bench_hard.measure,
+    "scale": bench_scale.measure,
+    "mixed": bench_mixed.measure,
     "search": bench_search.measure,
 }
-FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build" / "bench"
+PAGE = ROOT / "docs" / "benchmarks.md"
+WRITE = "--write"
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run the named benchmarks, or all; return the exit status."""
+    names = [name for name in arguments if name != WRITE]
     unknown = sorted(set(names) - set(BENCHMARKS))
     if unknown:
         print(f"benchmarks: found {', '.join(unknown)}, allowed {', '.join(BENCHMARKS)}", file=sys.stderr)
@@ -33,6 +42,9 @@ def main(names: list[str]) -> int:
     machine = describe_machine()
     write_figures(figures, FOLDER, machine=machine)
     print_figures(figures, Console(), machine=machine)
+    if WRITE in arguments:
+        command = f'make bench ARGS="{" ".join([*names, WRITE])}"'
+        PAGE.write_text(format_markdown(figures, command=command, machine=machine), encoding="utf-8")
     return 0
 
 

@@ -25,8 +25,9 @@ class Figure:
         ours: Our figure in `unit`.
         peer: The peer's figure in `unit`.
         peer_name: Who the peer is, and whether it ran here or was recorded elsewhere.
-        unit: `.../s` where more is better; a unit of time, or steps, where less is better.
+        unit: `.../s` or `placed` where more is better; a unit of time, or steps, where less is better.
         work: What was done, in a few words.
+        allowed: The most, in `unit`, that ours is meant to be; None for no limit.
     """
 
     name: str
@@ -35,11 +36,13 @@ class Figure:
     peer_name: str
     unit: str
     work: str
+    allowed: float | None = None
 
     @property
     def ratio(self) -> float:
         """How many times better ours is; below 1 the peer is better."""
-        return self.ours / self.peer if self.unit.endswith("/s") else self.peer / self.ours
+        more_is_better = self.unit.endswith("/s") or self.unit == "placed"
+        return self.ours / self.peer if more_is_better else self.peer / self.ours
 
 
 def measure_best(work: Callable[[], object], *, repeats: int) -> float:
@@ -78,6 +81,30 @@ def write_figures(figures: Iterable[Figure], folder: Path, *, machine: str) -> N
     for figure in figures:
         content = asdict(figure) | {"ratio": round(figure.ratio, 3), "machine": machine}
         (folder / f"{figure.name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def format_markdown(figures: Iterable[Figure], *, command: str, machine: str) -> str:
+    """Return a page with one table for each benchmark: ours beside the peer's, and what was done."""
+    by_benchmark: dict[str, list[Figure]] = {}
+    for figure in figures:
+        by_benchmark.setdefault(figure.name.partition("-")[0], []).append(figure)
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Made by `{command}` in one run on one machine: {machine}. Ours is processor time of one thread, the least of",
+        "some repeats, unless the work says otherwise; upstream's is wall time of the same work in Go.",
+    ]
+    for benchmark, found in by_benchmark.items():
+        lines += ["", f"## {benchmark}", "", "| figure | ours | upstream | unit | times better | allowed |"]
+        lines += ["|---|---:|---:|---|---:|---:|", *map(_format_row, found), ""]
+        lines += [f"- **{figure.name}**: {figure.work}. Peer: {figure.peer_name}." for figure in found]
+    return "\n".join(lines) + "\n"
+
+
+def _format_row(figure: Figure) -> str:
+    allowed = "" if figure.allowed is None else _print_number(figure.allowed)
+    numbers = (_print_number(figure.ours), _print_number(figure.peer), figure.unit, f"{figure.ratio:,.1f}", allowed)
+    return f"| {figure.name} | {' | '.join(numbers)} |"
 
 
 def print_figures(figures: Iterable[Figure], console: Console, *, machine: str) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from tests.bench import bench_cel, bench_decode, bench_hard, bench_search
+from tests.bench import bench_cel, bench_decode, bench_hard, bench_scale, bench_search
 from tests.bench.__main__ import main
-from tests.bench.figures import Figure, measure_best, print_figures, write_figures
-from tests.bench.upstream import SelectorRates
+from tests.bench.figures import Figure, format_markdown, measure_best, print_figures, write_figures
+from tests.bench.upstream import ClusterTiming, SelectorRates
 
 
 class OtherPeer:
@@ -27,6 +28,9 @@ class OtherPeer:
 
     def measure_nodes(self, problem: dict[str, Any]) -> float:
         return float(len(problem.get("nodes", "1")))
+
+    def measure_cluster(self, problem: dict[str, Any]) -> ClusterTiming:
+        return ClusterTiming(total_ms=float(len(problem["nodes"])), first_ms=1.0, fitting=1, peak_mb=1.0)
 
 
 def make_figure(*, ours: float = 2.0, peer: float = 8.0, unit: str = "ms") -> Figure:
@@ -61,6 +65,7 @@ def test_written_figure_holds_what_a_reader_needs(tmp_path: Path) -> None:
         "unit": "ms",
         "work": "10 slices",
         "machine": "a machine",
+        "allowed": None,
     }
 
 
@@ -71,6 +76,15 @@ def test_printed_table_names_figure_and_peer() -> None:
 
     assert "4.00" in text.getvalue()
     assert "decode: 10 slices; peer: another" in text.getvalue()
+
+
+def test_a_page_has_a_table_with_what_is_allowed_and_the_command_that_made_it() -> None:
+    figure = replace(make_figure(), name="scale-memory", unit="MB", allowed=400)
+    page = format_markdown([figure], command="make bench", machine="a machine")
+
+    assert "| scale-memory | 2 | 8 | MB | 4.0 | 400 |" in page
+    assert "## scale" in page
+    assert "`make bench` in one run on one machine: a machine" in page
 
 
 def test_upstream_is_asked_about_the_cluster_that_we_search() -> None:
@@ -90,10 +104,11 @@ def test_unknown_benchmark_is_bad_input(capsys: pytest.CaptureFixture[str]) -> N
     [
         lambda: bench_cel.measure(slices=5, upstream=OtherPeer()),
         lambda: bench_decode.measure(slices=5),
-        lambda: bench_hard.measure(upstream=OtherPeer()),
+        lambda: bench_hard.measure(families=("count-pigeonhole", "mig-count"), upstream=OtherPeer()),
+        lambda: bench_scale.measure(nodes=8, claims=9, upstream=OtherPeer()),
         lambda: bench_search.measure(nodes=5, upstream=OtherPeer()),
     ],
-    ids=["cel", "decode", "hard", "search"],
+    ids=["cel", "decode", "hard", "scale", "search"],
 )
 def test_benchmark_runs(figures: Callable[[], Iterator[Figure]]) -> None:
     assert all(figure.ours > 0 and figure.peer > 0 for figure in figures())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from claimsmith.model.decision import Allocation, Decision, Pending
@@ -51,10 +51,12 @@ class HardCase(NamedTuple):
     record: Mapping[str, Any]
 
 
-def solve_hard() -> Iterator[HardCase]:
-    """Solve every problem of the families."""
+def solve_hard(families: Container[str] | None = None) -> Iterator[HardCase]:
+    """Solve every problem of the families; None: of all."""
     for line in read_lines("hard"):
         record: dict[str, Any] = json.loads(line)
+        if families is not None and record["meta"]["family"] not in families:
+            continue
         upstream, meta, decision = record["upstream"]["results"][0], record["meta"], solve(parse_problem(record))
         verdict = {Allocation: "feasible", Pending: "infeasible"}.get(type(decision), "undecided")
         yield HardCase(

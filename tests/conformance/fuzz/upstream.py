@@ -42,6 +42,11 @@ class Upstream:
         self._child.kill()
         self._child.communicate()
 
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self._child.pid
+
     def ask(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to one record.
 

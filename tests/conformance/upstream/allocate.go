@@ -35,6 +35,8 @@ type problem struct {
 	TaintRules      []*resourceapi.DeviceTaintRule `json:"taintRules"`
 	AllocatedClaims []*resourceapi.ResourceClaim   `json:"allocatedClaims"`
 	Claims          []*resourceapi.ResourceClaim   `json:"claims"`
+	// How many selectors are kept compiled; 0: so many that no time is lost with compiling.
+	CachedPrograms int `json:"cachedPrograms"`
 	// Bounds of the search on one node, in milliseconds and in steps; steps end it at the same place every time.
 	TimeoutMs int64 `json:"timeoutMs"`
 	StepsMax  int64 `json:"stepsMax"`
@@ -70,7 +72,7 @@ func allocate(p *problem) (*solution, error) {
 		return nil, err
 	}
 	state := gatherState(p.AllocatedClaims, features.ConsumableCapacity)
-	allocator, err := structured.NewAllocator(ctx, features, *state, p.Classes, slices, celCache(features))
+	allocator, err := structured.NewAllocator(ctx, features, *state, p.Classes, slices, celCache(features, p.CachedPrograms))
 	if err != nil {
 		return nil, err
 	}
@@ -209,8 +211,12 @@ func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
 
 var celCaches = map[cel.Features]*cel.Cache{}
 
-func celCache(features structured.Features) *cel.Cache {
+// celCache returns the cache that all problems share, or one of a size of its own.
+func celCache(features structured.Features, size int) *cel.Cache {
 	key := celFeatures(features)
+	if size > 0 {
+		return cel.NewCache(size, key)
+	}
 	if celCaches[key] == nil {
 		celCaches[key] = cel.NewCache(cachedPrograms, key)
 	}
