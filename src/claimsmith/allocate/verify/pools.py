@@ -106,4 +106,4 @@ def _has_sound_counters(current: list[ResourceSlice], counters: Mapping[CounterI
         return False
     if not {use.counter_set for use in uses} <= set(sets):
         return False
-    return all(CounterId(use.counter_set, name) in counters for use in uses for name in use.counters)
+    return all((use.counter_set, name) in counters for use in uses for name in use.counters)
