@@ -215,6 +215,16 @@ def test_each_alternative_is_guarded_when_the_devices_have_one_or_the_other() ->
     assert found == []
 
 
+def test_a_device_that_matched_is_not_lost_by_a_guard() -> None:
+    one = slice_(device("a", attributes={"left": 1}), device("b"), name="a")
+    two = slice_(device("c", attributes={"right": 1}), name="c", driver="other.test", pool="c")
+    right = 'device.attributes["other.test"].right'
+    either = klass("either", f"{G}.left == 1 || {right} == 1")
+    (found,) = lint_cluster(snapshot(OF_DRIVER, one, two, either))
+
+    assert found.fault.corrected == f"(has({G}.left) && {G}.left == 1) || (has({right}) && {right} == 1)"
+
+
 def test_a_negation_is_not_made_true_by_a_guard() -> None:
     (fault,) = of_class(f'!({G}.model == "L4")')
 
