@@ -14,12 +14,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench import bench_cel, bench_decode, bench_hard, bench_mixed, bench_scale, bench_search
+from tests.bench import bench_cel, bench_decode, bench_explain, bench_hard, bench_mixed, bench_scale, bench_search
 from tests.bench.figures import Figure, describe_machine, format_markdown, print_figures, write_figures
 
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "cel": bench_cel.measure,
     "decode": bench_decode.measure,
+    "explain": bench_explain.measure,
     "hard": bench_hard.measure,
     "scale": bench_scale.measure,
     "mixed": bench_mixed.measure,

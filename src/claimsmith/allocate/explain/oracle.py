@@ -12,7 +12,7 @@ from claimsmith.allocate.explain.draft import Draft
 from claimsmith.allocate.explain.relaxations import Relaxation
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.search import NodeSearch
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Refused, Undecided
 from claimsmith.model.features import Features
@@ -70,8 +70,7 @@ class Oracle:
         self.searches += 1
         cluster = self._prepare(problem)
         limits = SearchLimits(budget_steps=self.budget_steps, should_stop=self.should_stop)
-        nodes = (problem.node,)
-        return next(allocate_on_nodes(cluster, problem.claims, nodes=nodes, share_ids=str, limits=limits))
+        return NodeSearch(cluster, cluster.plan(problem.claims), problem.node, limits).decide(str)
 
     def _prepare(self, problem: AllocationProblem) -> PreparedCluster:
         """Return the cluster of the problem; one with the same slices is used again."""
