@@ -120,6 +120,29 @@ def hold(found: ResourceSlice, item: Device) -> ResourceClaim:
     return allocated(claim(f"held-{found.pool}-{item.name}"), got)
 
 
+def toggle_holder(
+    cluster: PreparedCluster, now: ClusterSnapshot, found: ResourceSlice, data: st.DataObject
+) -> ClusterSnapshot:
+    """Let a claim take a device of the slice, or give it back."""
+    held = hold(found, data.draw(st.sampled_from(found.devices)))
+    known = now.claims.get(held.ref)
+    others = {ref: other for ref, other in now.claims.items() if ref != held.ref}
+    cluster.see_claim(known, None if known else held)
+    return replace(now, claims=others if known else {**others, held.ref: held})
+
+
+def change_slice(
+    cluster: PreparedCluster, now: ClusterSnapshot, found: ResourceSlice, data: st.DataObject
+) -> ClusterSnapshot:
+    """Let a slice change, or go."""
+    devices = data.draw(st.sampled_from([found.devices[1:], found.devices[::-1], None]))
+    changed = [] if devices is None else [replace(found, devices=devices)]
+    slices = [part for item in now.slices for part in (changed if item is found else [item])]
+    after = replace(now, slices=tuple(slices)) if any(item.devices for item in slices) else now
+    cluster.update(after)
+    return after
+
+
 def without_steps(decisions: Iterable[Decision]) -> list[Decision]:
     return [replace(decision, steps=0) for decision in decisions]
 
@@ -146,16 +169,10 @@ def test_grouped_nodes_get_the_answers_of_nodes_asked_one_by_one(
     features: Features,
 ) -> None:
     cluster = PreparedCluster.from_snapshot(before, features, deviations=deviations)
-    places = [(found, item) for found in before.slices for item in found.devices]
     now = before
-    for _ in range(3):
-        found, item = data.draw(st.sampled_from(places))
-        held = hold(found, item)
-        known = now.claims.get(held.ref)
-        now = replace(now, claims={ref: other for ref, other in now.claims.items() if ref != held.ref})
-        if known is None:
-            now = replace(now, claims={**now.claims, held.ref: held})
-        cluster.see_claim(known, None if known else held)
+    for _ in range(4):
+        found = data.draw(st.sampled_from([item for item in now.slices if item.devices]))
+        now = data.draw(st.sampled_from([toggle_holder, toggle_holder, change_slice]))(cluster, now, found, data)
         alone = [
             search_alone(PreparedCluster.from_snapshot(now, features, deviations=deviations), claims, place)
             for place in NODES

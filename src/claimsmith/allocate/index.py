@@ -45,6 +45,8 @@ __all__ = ["NodeView", "PreparedCluster"]
 
 KNOWN_TEXTS_MAX: Final = 2048
 """Selector texts whose answers are kept; beyond that all answers are dropped and found out again."""
+SWAPPED_MAX: Final = 256
+"""Slices that may change at once without making the index of all slices anew."""
 KNOWN_GROUPS_MAX: Final = 64
 """Shapes of pods for which groups of nodes are kept, those that were asked about last."""
 KNOWN_SHAPES_MAX: Final = 1024
@@ -102,7 +104,7 @@ class PreparedCluster:
         self._given_claims: Mapping[ClaimRef, ResourceClaim] | None = None
         self._records: dict[int, tuple[ResourceSlice, SliceRecord]] = {}
         self._index = SliceIndex(like_stable=self._like_stable)
-        self._views: dict[PoolParts, PoolView] = {}
+        self._views: dict[PoolKey, dict[PoolParts, PoolView]] = {}
         self._views_of: dict[PoolKey, list[PoolView]] = defaultdict(list)
         self._nodes: dict[str, NodeView] = {}
         self._shapes: dict[RequestShape, RequestShape] = {}
@@ -140,18 +142,17 @@ class PreparedCluster:
         """Take over all slices of the cluster, in list order, and the rules that taint their devices."""
         if slices is self._slices and rules == self._rules:
             return
+        self.layout_version += 1
+        if rules == self._rules and self._swap(slices):
+            return
         if rules != self._rules:
             self._records.clear()
-        self.layout_version += 1
         records: dict[int, tuple[ResourceSlice, SliceRecord]] = {}
         added = []
         for position, slice in enumerate(slices):
             known = self._records.get(id(slice))
             if known is None:
-                record = SliceRecord(
-                    merge_taints(slice, rules), position=position, find_uses=self._ledger.find_pool_uses
-                )
-                known = (slice, record)
+                known = (slice, self._make_record(slice, rules, position))
                 added.append(known[1])
             known[1].position = position
             records[id(slice)] = known
@@ -165,6 +166,28 @@ class PreparedCluster:
         for _, record in records.values():
             self._index.add(record)
         self._drop_nodes(None if full else [*added, *removed])
+
+    def _make_record(self, slice: ResourceSlice, rules: tuple[DeviceTaintRule, ...], position: int) -> SliceRecord:
+        find_uses = self._ledger.find_pool_uses
+        return SliceRecord(merge_taints(slice, rules) if rules else slice, position=position, find_uses=find_uses)
+
+    def _swap(self, slices: Sequence[ResourceSlice]) -> bool:
+        """Take over slices of which a few are otherwise than before, in the same places; False: that is not so."""
+        known, records = self._slices, list(self._records.values())
+        if self._like_stable or not len(known) == len(slices) == len(records):
+            return False
+        places = list(compress(range(len(slices)), map(is_not, known, slices)))
+        if len(places) > SWAPPED_MAX or not all(_stays(known[place], slices[place]) for place in places):
+            return False
+        changed: list[SliceRecord] = []
+        for place in places:
+            old, new = records[place][1], self._make_record(slices[place], self._rules, place)
+            records[place] = (slices[place], new)
+            self._index.swap(old, new)
+            changed += [old, new]
+        self._slices, self._records = slices, {id(slice): (slice, record) for slice, record in records}
+        self._drop_nodes(changed)
+        return True
 
     def replace_claims(self, claims: Mapping[ClaimRef, ResourceClaim]) -> None:
         """Take over all claims of the cluster; what the allocated ones hold is in use."""
@@ -364,9 +387,10 @@ class PreparedCluster:
         return NodeView(node=node, pools=tuple(views), obsolete=gathered.obsolete, bad_selectors=gathered.bad_selectors)
 
     def _find_view(self, parts: PoolParts) -> PoolView:
-        view = self._views.get(parts)
+        views = self._views.setdefault(parts.id, {})
+        view = views.get(parts)
         if view is None:
-            view = self._views[parts] = build_pool(parts, self.features, in_list_order=self._like_stable)
+            view = views[parts] = build_pool(parts, self.features, in_list_order=self._like_stable)
             self._views_of[parts.id].append(view)
         return view
 
@@ -401,20 +425,30 @@ class PreparedCluster:
         """Drop the views that a change of slices makes invalid; None: all."""
         pools = {record.slice.pool_id for record in changed or ()}
         names = {record.slice.node_name for record in changed or () if record.slice.node_name}
-        if changed is None or any(not record.slice.node_name for record in changed):
+        if changed is None or self._like_stable or any(not record.slice.node_name for record in changed):
             self._nodes.clear()
             self._changes.add_all()
-        for name, view in list(self._nodes.items()):
-            if name in names or any(pool.id in pools for pool in view.pools) or pools.intersection(view.obsolete):
-                del self._nodes[name]
-                names.add(name)
+        for name in self._find_viewers(pools, names):
+            del self._nodes[name]
+            names.add(name)
         self._changes.add_slices(pools, names)
         for pool in list(self._views_of) if changed is None else pools:
             self._views_of.pop(pool, None)
+            self._views.pop(pool, None)
             for record in self._index.by_pool.get(pool, ()):
                 record.view = None
-        for parts in [parts for parts in self._views if changed is None or parts.id in pools]:
-            del self._views[parts]
+
+    def _find_viewers(self, pools: set[PoolId], names: set[str]) -> list[str]:
+        """Nodes with a view that see one of the pools, besides those of these names."""
+        slices = [record.slice for pool in pools for record in self._index.by_pool.get(pool, ())]
+        if all(slice.node_name for slice in slices):
+            near = {*names, *(slice.node_name for slice in slices if slice.node_name)}
+            return [name for name in near if name in self._nodes]
+        return [
+            name
+            for name, view in self._nodes.items()
+            if name in names or any(pool.id in pools for pool in view.pools) or pools.intersection(view.obsolete)
+        ]
 
     def _forget_answers(self) -> None:
         """Drop every answer of selectors and everything computed from them."""
@@ -428,6 +462,11 @@ class PreparedCluster:
                 view.live.clear()
         for node in self._nodes.values():
             node.joined.clear()
+
+
+def _stays(old: ResourceSlice, new: ResourceSlice) -> bool:
+    """Whether a slice is still for the same node, and part of the same pool."""
+    return bool(old.node_name) and (old.node_name, old.driver, old.pool) == (new.node_name, new.driver, new.pool)
 
 
 def _find_changed(

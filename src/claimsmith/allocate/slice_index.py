@@ -48,6 +48,11 @@ class SliceIndex:
             self.anchored[anchor].append(record)
             self.anchor_keys.add(anchor[0])
 
+    def swap(self, old: SliceRecord, new: SliceRecord) -> None:
+        """Put a slice in the place of one for the same node and of the same pool."""
+        for records in (self.by_pool[old.pool], self.by_node[old.slice.node_name or ""]):
+            records[records.index(old)] = new
+
     def find_slices(self, pool: PoolId) -> Sequence[SliceRecord]:
         """Return all slices of a pool, in list order."""
         return self.by_pool.get(pool, ())
