@@ -36,7 +36,7 @@ __all__ = ["Outlook", "Placer", "place_claims"]
 
 LEARNED_FIRST: Final = 20
 """Pods after which a learned demand is used for the first time."""
-LEARNED_GROWTH_PERCENT: Final = 115
+LEARNED_GROWTH_PERCENT: Final = 130
 """A learned demand is looked at again when so many pods have been seen, of what had been seen then."""
 TABLES_MAX: Final = 1_024
 """Kinds of pods whose ratings of all nodes are kept."""
