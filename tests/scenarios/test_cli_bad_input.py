@@ -136,6 +136,7 @@ def test_an_unknown_output_is_refused(place: Path, command: tuple[str, ...]) -> 
         (("demo", "x"), "got unexpected extra argument"),
         (("up", "--port", "x"), "invalid value for '--port': Input should be a valid integer"),
         (("up", "--port", "70000"), "invalid value for '--port': Input should be less than or equal to 65535"),
+        (("up", "--policy", "best"), "--policy: found 'best', allowed first, pack, spread, fragmentation"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,10 +10,12 @@ import typer
 
 from claimsmith.cli.exits import tell
 from claimsmith.cli.options import Strict, Verbosity
+from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
     from claimsmith.daemons.clusterplan import ClusterPlan
     from claimsmith.daemons.playground import PlaygroundOptions
+    from claimsmith.daemons.scheduler import SchedulerOptions
 
 __all__ = ["up"]
 
@@ -43,6 +46,14 @@ def up(  # noqa: PLR0913 - each is one option of the command
         Path | None,
         typer.Option(metavar="PATH", help="Folder for the nodes' sockets and files. Default: a temporary one."),
     ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="How devices and nodes are chosen: first, pack, spread or fragmentation. Default: first; gangs pack.",
+        ),
+    ] = "",
     strict: Strict = False,
     verbosity: Verbosity = 0,
 ) -> None:
@@ -63,13 +74,31 @@ def up(  # noqa: PLR0913 - each is one option of the command
     from claimsmith.daemons.tour import plan_tour
 
     show_logs(verbosity)
+    scheduler = _choose_scheduler(policy)
     plan = plan_cluster(read_manifests(files), strict=strict) if files else plan_tour()
     for sentence in plan.left_out:
         tell(sentence)
     if write_kubeconfig is not None:
         check_kubeconfig(write_kubeconfig)
-    options = PlaygroundOptions(port=port, state_file=state, folder=folder, settings_files=_find_settings_files(plan))
+    options = PlaygroundOptions(
+        port=port, state_file=state, folder=folder, settings_files=_find_settings_files(plan), scheduler=scheduler
+    )
     run_interruptible(_stay(plan, options, write_kubeconfig))
+
+
+def _choose_scheduler(policy: str) -> SchedulerOptions:
+    """Return the scheduler's options with the named policy.
+
+    Raises:
+        InputError: There is no policy of that name.
+    """
+    from claimsmith.allocate.objective import POLICIES, find_policy
+    from claimsmith.daemons.playground import PLAYGROUND_SCHEDULER
+
+    found = find_policy(policy) if policy else None
+    if policy and found is None:
+        raise InputError(f"--policy: found {policy!r}, allowed {', '.join(POLICIES)}; name one of them")
+    return replace(PLAYGROUND_SCHEDULER, policy=found)
 
 
 def _find_settings_files(plan: ClusterPlan) -> tuple[Path, ...]:

@@ -35,9 +35,10 @@ from claimsmith.kubelet.paths import NodePaths, parse_socket_path
 from claimsmith.node.registration import registration_socket, service_socket
 from claimsmith.sdk.driver import Driver, DriverContext
 
-__all__ = ["Playground", "PlaygroundOptions"]
+__all__ = ["PLAYGROUND_SCHEDULER", "Playground", "PlaygroundOptions"]
 
-_SCHEDULER: Final = SchedulerOptions(names=frozenset({SCHEDULER_NAME, "default-scheduler"}))
+PLAYGROUND_SCHEDULER: Final = SchedulerOptions(names=frozenset({SCHEDULER_NAME, "default-scheduler"}))
+"""Options of an embedded cluster's scheduler: it takes all pods."""
 _CAPACITY: Final = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 
 
@@ -59,7 +60,7 @@ class PlaygroundOptions:
     state_file: Path | None = None
     folder: Path | None = None
     settings_files: tuple[Path, ...] = ()
-    scheduler: SchedulerOptions = field(default_factory=lambda: _SCHEDULER)
+    scheduler: SchedulerOptions = field(default_factory=lambda: PLAYGROUND_SCHEDULER)
     agent: AgentOptions = field(default_factory=AgentOptions)
     quarantine_s: float = 40.0
 

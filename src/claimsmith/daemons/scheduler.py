@@ -60,7 +60,8 @@ class SchedulerOptions:
         node_allocatable: Whether devices may take of a node's cpu, memory and the like: the scheduler's gate
             DRANodeAllocatableResources, which is off in a stock cluster.
         binding_timeout_s: Seconds that devices get to become ready for binding, from their allocation on; >= 1.
-        policy: What makes one decision for a gang better than another.
+        policy: What makes one decision better than another; None: for pods by themselves the first node and devices
+            that fit, for gangs `pack`.
     """
 
     names: frozenset[str] = frozenset({SCHEDULER_NAME})
@@ -69,7 +70,7 @@ class SchedulerOptions:
     features: Features | None = None
     node_allocatable: bool = False
     binding_timeout_s: float = 600.0
-    policy: Policy = PACK
+    policy: Policy | None = None
 
 
 class Scheduler:
@@ -110,10 +111,11 @@ class Scheduler:
             self.cache,
             cluster,
             placement=self.options.placement,
+            policy=self.options.policy,
             node_allocatable=self.options.node_allocatable,
             find_problem=wait.find_problem if waits is not None else lambda _: "",
         )
-        joint = JointDecider(self.cache, cluster, self._decider, policy=self.options.policy)
+        joint = JointDecider(self.cache, cluster, self._decider, policy=self.options.policy or PACK)
         parts = SchedulerParts(
             cache=self.cache,
             queue=self.queue,

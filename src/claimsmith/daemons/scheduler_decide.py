@@ -12,8 +12,10 @@ from claimsmith.allocate.explain.pending import ExplainLimits
 from claimsmith.allocate.explain.values import Explanation
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.objective import Policy
 from claimsmith.allocate.search import allocate_on_nodes
 from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.scheduler_bypolicy import PolicyPlacer
 from claimsmith.daemons.scheduler_claims import ClaimFinder, PodClaims, Unplaced, find_stale_claims
 from claimsmith.daemons.scheduler_reasons import IN_SHORT, explain_attempt, write_note
 from claimsmith.daemons.scheduler_room import RoomCheck
@@ -89,6 +91,8 @@ class Decider:
         cache: The cluster, with earlier decisions counted.
         cluster: The allocator's view, which follows the cache.
         placement: Which nodes are preferred.
+        policy: What makes one node, and one device, better than another for a pod with claims; None: the first node in
+            order of preference that has any, and on it the first devices.
         node_allocatable: Whether devices may take of a node's cpu, memory and the like (DRANodeAllocatableResources).
         find_problem: Tells why the devices of an allocated claim will never be ready; empty when they may.
     """
@@ -99,6 +103,7 @@ class Decider:
         cluster: PreparedCluster,
         *,
         placement: Placement = "spread",
+        policy: Policy | None = None,
         node_allocatable: bool = False,
         find_problem: Callable[[ResourceClaim], str] = lambda _: "",
     ) -> None:
@@ -115,6 +120,7 @@ class Decider:
         cache.subscribe_claims(self._fruitless.see_claim)
         cache.subscribe_slices(self._fruitless.see_slice)
         cache.subscribe_rules(self._fruitless.forget_all)
+        self._placer = None if policy is None else PolicyPlacer(cluster, policy)
         self.searches = 0
         """How often devices were searched for on a node."""
         self.limits: ExplainLimits = IN_SHORT
@@ -186,6 +192,8 @@ class Decider:
         if not wanted:
             placed = (self.place(attempt, plan, node, ()) for node in nodes)
             return next((item for item in placed if item is not None), None)
+        if self._placer is not None:
+            return self._place_by_policy(attempt, plan, nodes, wanted)
         best: tuple[int, Placed] | None = None
         ranked, seen = has_alternatives(wanted), 0
         for decision in self._search(attempt, wanted, nodes):
@@ -204,6 +212,33 @@ class Decider:
             if not ranked or seen >= _RANKED_NODES_MAX:
                 break
         return None if best is None else best[1]
+
+    def _place_by_policy(
+        self, attempt: Attempt, plan: ExtendedPlan, nodes: Iterable[Node], wanted: tuple[ResourceClaim, ...]
+    ) -> Placed | None:
+        """Return the best of the nodes by the policy; claims that fit on none of them are remembered."""
+        assert self._placer is not None
+        key = get_claims_key(wanted)
+        fruitless = self._fruitless.find(key)
+        attempt.lacks_devices = attempt.lacks_devices or bool(fruitless)
+        hopeful = {node.name: node for node in nodes if node.name not in fruitless}
+        placed: list[Placed] = []
+
+        def fits(found: Allocation) -> bool:
+            got = tuple(zip(wanted, found.results, strict=True))
+            here = self.place(attempt, plan, hopeful[found.node], got)
+            placed.extend([here] if here is not None else [])
+            return here is not None
+
+        self.searches += 1
+        decision = self._placer.place(attempt.pod, wanted, nodes=hopeful, all_nodes=self._cache.nodes, fits=fits)
+        if isinstance(decision, Allocation):
+            return placed[-1]
+        attempt.decisions.append(decision)
+        if isinstance(decision, Pending):
+            for name in hopeful.keys() - attempt.full.keys():
+                self._fruitless.add(key, name)
+        return None
 
     def place(
         self,
