@@ -70,6 +70,13 @@ def test_a_nearer_value_that_does_not_help_is_passed_over() -> None:
     assert find_fix(found, "set-selectors").changes[0].value == [f'{MEMORY}.compareTo(quantity("16Gi")) >= 0']
 
 
+def test_the_nearest_value_comes_before_farther_ones() -> None:
+    wanted = claim("c", request("r", f"{SIZE} > 40"))
+    pool = slice_(*(device(f"d{size}", attributes={"size": size}) for size in (8, 32, 16)))
+
+    assert find_fix(why(node("node-a"), pool, wanted), "set-selectors").text.endswith("to >= 32")
+
+
 def test_the_other_clauses_of_a_selector_stay() -> None:
     text = f'device.driver == "gpu.example.test" && {SIZE} > 8 && (true || false)'
     found = why(node("node-a"), slice_(device("a", attributes={"size": 4})), claim("c", request("r", text)))

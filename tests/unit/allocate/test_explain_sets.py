@@ -217,3 +217,10 @@ def test_many_equal_devices_in_use_cost_few_searches() -> None:
 )
 def test_clauses_are_split_at_the_top_alone(text: str, parts: tuple[str, ...]) -> None:
     assert split_clauses(text, Features.all()) == parts
+
+
+def test_of_all_devices_it_is_told_what_keeps_each_of_them_away() -> None:
+    pool = slice_(device("a", attributes={"size": 4}), device("b", attributes={"size": 1}))
+    wanted = claim("c", request("r", f"{SIZE} > 2", allocation_mode="All"))
+
+    assert pieces(pool, allocated(claim("held"), "a"), wanted) == {"request": 1, "clause": 1, "use": 1}
