@@ -145,7 +145,7 @@ def find_names(selectors: Selectors, texts: Iterable[str], driver: str) -> tuple
     names: dict[str, None] = {}
     for text in texts:
         for read in selectors.find_reads(text):
-            if read.field == "device" or (read.field == "attributes" and read.id is None):
+            if read.field == "device" or (read.field == "attributes" and None in (read.domain, read.id)):
                 return None
             if read.field == "attributes":
                 names[f"{read.domain}/{read.id}"] = None

@@ -144,7 +144,7 @@ class NodeStates:
         before = (self._reads_all, len(self._names))
         for text in {text for shape in new for text in (*shape.class_selectors, *shape.selectors)}:
             for read in self._cluster.selectors.find_reads(text):
-                if read.field == "device" or (read.field == "attributes" and read.id is None):
+                if read.field == "device" or (read.field == "attributes" and None in (read.domain, read.id)):
                     self._reads_all = True
                 elif read.field == "attributes":
                     self._names.add(f"{read.domain}/{read.id}")

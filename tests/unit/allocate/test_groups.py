@@ -335,3 +335,11 @@ def test_a_search_that_gives_up_is_no_answer_for_nodes_that_are_alike() -> None:
 
     assert isinstance(decision, Undecided)
     assert isinstance(allocate_first(cluster, (wanted,), nodes=NODES, share_ids=number_shares()), Pending)
+
+
+def test_nodes_whose_devices_differ_in_what_a_computed_domain_reads_are_not_alike() -> None:
+    cluster = prepare(local("a", device("x", attributes={"k": 1})), local("b", device("x", attributes={"k": 2})))
+    wanted = claim("c", request("r", "device.attributes[device.driver].k == 2"))
+    decisions = list(allocate_on_nodes(cluster, (wanted,), nodes=NODES[:2], share_ids=number_shares()))
+
+    assert [type(decision) for decision in decisions] == [Pending, Allocation]
