@@ -10,7 +10,7 @@ from claimsmith.replay.mig import MigOptions, MigResult, replay_mig
 from claimsmith.replay.mig_arrivals import MIXES, get_mix
 
 BOARDS = 20
-EVENTS = 450
+EVENTS = 350
 
 
 @lru_cache

@@ -9,8 +9,10 @@ from claimsmith.allocate.nodestates import NodeStates, PoolState
 from claimsmith.allocate.objective import FRAGMENTATION
 from claimsmith.allocate.partitions import UNIT, PartitionSizes, PartitionTotals, measure_loss
 from claimsmith.allocate.placing import place_claims
+from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation
 from claimsmith.model.snapshot import ClusterSnapshot
+from claimsmith.testing.builders import DRIVER, claim, consumes, counter_set, device, node, request, slice_, snapshot
 from tests.unit.allocate.cards import cards, holds, wants
 from tests.unit.allocate.solving import number_shares
 
@@ -26,11 +28,11 @@ def look(cluster: ClusterSnapshot) -> list[PoolState]:
     return [states.find(prepared.view_node(node)).pools[0] for node in cluster.nodes.values()]
 
 
-def place(cluster: ClusterSnapshot, size: int) -> str:
+def place(cluster: ClusterSnapshot, wanted: ResourceClaim) -> str:
     """The device that a claim gets, with its node."""
     decision = place_claims(
         PreparedCluster.from_snapshot(cluster),
-        (wants(size),),
+        (wanted,),
         nodes=tuple(cluster.nodes.values()),
         policy=FRAGMENTATION,
         share_ids=number_shares(),
@@ -79,10 +81,24 @@ def test_what_comes_back_is_a_gain() -> None:
 def test_a_small_partition_goes_where_nothing_larger_is_lost() -> None:
     cluster = cards("node-a", "node-b", holders=[holds("h", "s1-3", on="node-b")])
 
-    assert place(cluster, 1) == "node-b/s1-2"
+    assert place(cluster, wants(1)) == "node-b/s1-2"
 
 
-def test_the_last_whole_card_is_kept_though_more_partitions_are_lost_elsewhere() -> None:
-    holders = [holds("h", "s1-0", on="node-b"), holds("i", "s1-0", on="node-c")]
+def test_the_only_one_of_a_size_is_kept_though_more_partitions_are_lost_elsewhere() -> None:
+    """On the first node a wanted device shuts out three of thirteen common ones, on the second the only rare one."""
+    counters = (counter_set("card", {"slots": 10}),)
+    wanted, names = {"kind": "wanted"}, ("node-a", "node-b", "node-c")
+    first = device("first", attributes=wanted, counters=(consumes("card", {"slots": 8}),))
+    second = device("second", attributes=wanted, counters=(consumes("card", {"slots": 8}),))
+    rare = device("rare", counters=(consumes("card", {"slots": 9}),))
+    common = [device(f"common-{index}", counters=(consumes("card", {"slots": 3}),)) for index in range(10)]
+    cluster = snapshot(
+        *(node(name) for name in names),
+        *(slice_(name=f"{name}-0", node=name, slice_count=2, shared_counters=counters) for name in names),
+        slice_(first, *common[:3], name="node-a-1", node="node-a", slice_count=2),
+        slice_(second, rare, name="node-b-1", node="node-b", slice_count=2),
+        slice_(*common, name="node-c-1", node="node-c", slice_count=2),
+    )
+    selector = f'device.attributes["{DRIVER}"].?kind.orValue("") == "wanted"'
 
-    assert place(cards("node-a", "node-b", "node-c", holders=holders), 2) == "node-b/s2-2"
+    assert place(cluster, claim("c", request("r", selector))) == "node-a/first"
