@@ -224,3 +224,12 @@ def test_of_all_devices_it_is_told_what_keeps_each_of_them_away() -> None:
     wanted = claim("c", request("r", f"{SIZE} > 2", allocation_mode="All"))
 
     assert pieces(pool, allocated(claim("held"), "a"), wanted) == {"request": 1, "clause": 1, "use": 1}
+
+
+def test_a_selector_that_reads_capacity_says_the_same_of_devices_that_are_lent_some() -> None:
+    asks = 'has(device.capacity["gpu.example.test"].memory)'
+    found = find(slice_(A), claim("c", request("r", asks, capacity={"memory": 1})))
+    relaxed = found.relax({**found.kept, **{r: 0 for r in found.kept if r.part == "capacity"}})
+
+    assert {relaxation.part for relaxation in found.kept} == {"count", "clause"}
+    assert not isinstance(allocate(relaxed, share_ids=number_shares()), Allocation)

@@ -52,6 +52,7 @@ class NodeCase:
     Args:
         asked: The claims as they are.
         is_whole: Selectors are not split into clauses.
+        pinned: Clauses that read capacity: where a problem gives devices capacity, their answers are kept as they were.
         claims: The claims, with one selector for each clause.
         slices: All slices of the pools that the node sees.
         classes: The classes that the claims name, with one selector for each clause.
@@ -73,6 +74,7 @@ class NodeCase:
     targeting: Mapping[PoolId, tuple[str, ...]]
     history: tuple[ResourceSlice, ...] = ()
     is_whole: bool = False
+    pinned: tuple[str, ...] = ()
 
     @property
     def features(self) -> Features:
@@ -121,6 +123,22 @@ class ClauseBook:
             for name in sorted(names)
             if name in known
         }
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """The clauses that read capacity, or the device as a whole."""
+        find_reads = self.cluster.selectors.find_reads
+        return tuple(
+            text for text in self.texts if any(read.field in ("capacity", "device") for read in find_reads(text))
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All clauses, each once."""
+        specs = (s for claim in self.split_claims for request in claim.spec.requests for s in request.alternatives)
+        selectors = [selector for spec in specs for selector in spec.selectors]
+        selectors += [selector for item in self.split_classes.values() for selector in item.selectors]
+        return tuple(dict.fromkeys(selector.expression for selector in selectors if selector.expression))
 
     def _split(self, selectors: Iterable[Selector]) -> tuple[Selector, ...]:
         if self.whole:
@@ -178,6 +196,7 @@ def build_case(book: ClauseBook, node: Node) -> NodeCase:
         view=view,
         asked=book.claims,
         is_whole=book.whole,
+        pinned=book.pinned,
         claims=book.split_claims,
         classes=book.split_classes,
         slices=tuple(item.slice for item in slices),

@@ -8,8 +8,9 @@ from typing import Final
 
 from claimsmith.allocate.explain.case import NodeCase
 from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.model.claim import DeviceClass, DeviceRequest, ResourceClaim, SubRequest
-from claimsmith.model.device import Capacity, CounterConsumption, Device, DeviceTaint
+from claimsmith.allocate.records import DeviceRecord
+from claimsmith.model.claim import DeviceClass, DeviceRequest, ResourceClaim, Selector, SubRequest
+from claimsmith.model.device import Capacity, CounterConsumption, Device, DeviceAttribute, DeviceTaint
 from claimsmith.model.features import Features
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import CounterId, PoolId
@@ -23,6 +24,8 @@ Place = tuple[int, int, int]
 TaintKey = tuple[str, str, str]
 """Key, value and effect of a taint."""
 
+_PINNED: Final = "pinned.claimsmith.dev"
+"""Domain of the attributes that keep answers of selectors."""
 _ENDLESS: Final = Quantity(nanos=10**36)
 _NOTHING: Final = Quantity(nanos=0)
 
@@ -122,7 +125,17 @@ class Draft:
             classes[name] = replace(classes[name], selectors=kept)
         for name in self.made_classes:
             classes[name] = DeviceClass(metadata=Metadata(name=name))
+        if self.slices.lacking and self.case.pinned:
+            for name, item in classes.items():
+                classes[name] = replace(item, selectors=tuple(map(self._pin, item.selectors)))
         return classes
+
+    def _pin(self, selector: Selector) -> Selector:
+        """A selector that says of devices with added capacity what it said before."""
+        if selector.expression not in self.case.pinned:
+            return selector
+        number = self.case.pinned.index(selector.expression)
+        return Selector(expression=f'device.attributes["{_PINNED}"].c{number}')
 
     def _edit_claim(self, number: int, claim: ResourceClaim) -> ResourceClaim:
         requests = tuple(
@@ -152,6 +165,8 @@ class Draft:
         asked = spec.capacity
         if asked is not None and self.amounts and place not in self._kept_all(place, spec):
             asked = {name: _NOTHING if (place, name) in self.amounts else amount for name, amount in asked.items()}
+        if self.slices.lacking:
+            selectors = tuple(map(self._pin, selectors))
         if spec.allocation_mode == "All" and place in self.some:
             return replace(spec, selectors=selectors, capacity=asked, allocation_mode="ExactCount", count=1)
         return replace(spec, selectors=selectors, capacity=asked, count=self.counts.get(place, spec.count))
@@ -174,10 +189,26 @@ def _edit_slices(case: NodeCase, edits: SliceEdits) -> Iterator[ResourceSlice]:
         if slice.pool_id in repaired:
             repaired[slice.pool_id].append(slice)
         else:
-            yield _edit_slice(slice, edits)
+            yield _edit_slice(_pin_answers(case, slice, edits), edits)
     for pool, slices in repaired.items():
         for slice in repair_slices(slices, frozenset(case.targeting.get(pool, ()))):
-            yield _edit_slice(slice, edits)
+            yield _edit_slice(_pin_answers(case, slice, edits), edits)
+
+
+def _pin_answers(case: NodeCase, slice: ResourceSlice, edits: SliceEdits) -> ResourceSlice:
+    """The slice with what clauses that read capacity say of its devices, if devices are given capacity."""
+    if not edits.lacking or not case.pinned:
+        return slice
+    evaluate = case.cluster.selectors.evaluate
+    devices = []
+    for device in slice.devices:
+        record = DeviceRecord(slice, device)
+        answers = {
+            f"{_PINNED}/c{number}": DeviceAttribute.of(evaluate(text, record) is True)
+            for number, text in enumerate(case.pinned)
+        }
+        devices.append(replace(device, attributes={**device.attributes, **answers}))
+    return replace(slice, devices=tuple(devices))
 
 
 def _edit_slice(slice: ResourceSlice, edits: SliceEdits) -> ResourceSlice:

@@ -86,7 +86,11 @@ class Oracle:
         return cluster
 
     def _build(self, problem: AllocationProblem) -> PreparedCluster:
-        """Return a cluster of the slices, which takes over what selectors said of these devices before."""
+        """Return a cluster of the slices, which takes over what selectors said of these devices before.
+
+        Expressions that stand for answers under added capacity mean something else for other claims: those answers are
+        not handed back.
+        """
         deviations = self.case.cluster.deviations
         cluster = PreparedCluster(problem.features, deviations=deviations, history=problem.history)
         cluster.replace_slices(problem.slices)
@@ -96,7 +100,7 @@ class Oracle:
             for record in slice.devices:
                 known = self.case.records.get(record.id)
                 if known is not None and known.slice.name == slice.slice.name:
-                    record.answers = known.answers
+                    record.answers = dict(known.answers) if self.case.pinned else known.answers
         return cluster
 
 

@@ -58,19 +58,13 @@ class ProfileBook:
 
     def __post_init__(self) -> None:
         specs = list(_list_specs(self.book))
-        selectors = [selector for spec in specs for selector in spec.selectors]
-        selectors += [selector for item in self.book.split_classes.values() for selector in item.selectors]
-        self._clauses = tuple(dict.fromkeys(selector.expression for selector in selectors if selector.expression))
+        self._clauses = self.book.texts
         constraints = [item for claim in self.book.claims for item in claim.spec.constraints]
         self.attributes = tuple(
             dict.fromkeys(item.match_attribute or item.distinct_attribute or "" for item in constraints)
         )
         self._derived = tuple(dict.fromkeys(d.expression for spec in specs for d in spec.derived_attributes))
-        self._reads_capacity = any(spec.capacity for spec in specs) or any(
-            read.field in ("capacity", "device")
-            for text in self._clauses
-            for read in self._cluster.selectors.find_reads(text)
-        )
+        self._reads_capacity = any(spec.capacity for spec in specs) or bool(self.book.pinned)
 
     @property
     def _cluster(self) -> PreparedCluster:
