@@ -22,7 +22,7 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.recipe import NODE
 from tests.cluster.watching import wait_for
 
-__all__ = ["WITH_THE_TESTS", "AgentProcess", "agent_command", "serving"]
+__all__ = ["WITH_THE_TESTS", "AgentProcess", "agent_command", "retrying", "serving"]
 
 _WAIT_S: Final = 30.0
 _STOP_S: Final = 15.0
@@ -183,6 +183,21 @@ def agent_command(cluster: RealCluster, *words: str, kubeconfig: Path | None = N
 
 
 @contextlib.asynccontextmanager
+async def retrying(client: KubeClient) -> AsyncIterator[None]:
+    """Do what the controller does after failed preparations, whose pods would wait for 60 to 90 s.
+
+    No fault of a driver is needed for that: the authorizer of nodes refuses the kubelet a claim that it does not know
+    yet.
+    """
+    work = asyncio.create_task(RetryWatcher(client).run(), name="retries")
+    try:
+        yield
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
 async def serving(
     cluster: RealCluster,
     client: KubeClient,
@@ -195,9 +210,8 @@ async def serving(
 ) -> AsyncIterator[AgentProcess]:
     """Run an agent with one plugin; the kubelet knows it and the slices are there when the block begins.
 
-    Beside it runs what the controller does after failed preparations: in a burst the authorizer of nodes refuses the
-    kubelet a claim that it does not know yet, and the kubelet would wait a minute for its next try. Pods are deleted
-    when the block ends, before the agent is: nobody else could unprepare their claims.
+    Beside it runs what the controller does after failed preparations. Pods are deleted when the block ends, before the
+    agent is: nobody else could unprepare their claims.
 
     Args:
         settings: The document of its settings; none without it.
@@ -214,14 +228,13 @@ async def serving(
         command = agent_command(cluster, *options, kubeconfig=kubeconfig)
         agent = AgentProcess(command, cluster.folder / "agent.log", env=env)
         agent.settings = file
-        retrying = asyncio.create_task(RetryWatcher(client).run(), name="retries")
         await agent.start()
         try:
-            await agent.wait_registered(*drivers)
-            await wait_published(client, *drivers)
-            yield agent
+            async with retrying(client):
+                await agent.wait_registered(*drivers)
+                await wait_published(client, *drivers)
+                yield agent
         finally:
-            retrying.cancel()
             try:
                 if agent.process.returncode is None:
                     await delete_pods(client)

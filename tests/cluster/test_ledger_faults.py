@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from claimsmith.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM_TEMPLATE
-from claimsmith.daemons.controller_retries import RetryWatcher
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.node.cdi_files import CdiFiles
 from claimsmith.node.durable import write_whole
 from claimsmith.node.ledger import CHECKPOINT_FILE, Ledger
-from tests.cluster.agents import AgentProcess, agent_command, wait_published
+from tests.cluster.agents import AgentProcess, agent_command, retrying, wait_published
 from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import ConfiguredAgent, configured
@@ -38,17 +37,6 @@ DAY_S, HALF_HOUR_S = 86_400.0, 1_800.0
 """The certificate of the API server is an hour older than the cluster: further back nobody could talk to it."""
 SETTLED_S: Final = 60.0
 LOOK_S: Final = 0.2
-
-
-@contextlib.asynccontextmanager
-async def retrying(client: KubeClient) -> AsyncIterator[None]:
-    """Do what the controller does after failed preparations, whose pods would wait for a minute."""
-    work = asyncio.create_task(RetryWatcher(client).run())
-    try:
-        yield
-    finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from claimsmith.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM_TEMPLATE
-from claimsmith.daemons.controller_retries import RetryWatcher
 from claimsmith.kube.client import KubeClient
+from tests.cluster.agents import retrying
 from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import ConfiguredAgent, configured
@@ -140,8 +140,8 @@ class Storm(RuleBasedStateMachine):
 async def test_a_hundred_pods_leave_nothing_and_share_nothing(real_cluster: RealCluster, client: KubeClient) -> None:
     await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
     await client.create(RESOURCE_CLAIM_TEMPLATE, template("gpu", exactly("gpu", "gpu")))
-    retrying = asyncio.create_task(RetryWatcher(client).run())
-    async with configured(real_cluster, client, f"gpus: [{{model: A100-40, count: {CARDS}}}]", OFFERED) as agent:
+    cards = f"gpus: [{{model: A100-40, count: {CARDS}}}]"
+    async with retrying(client), configured(real_cluster, client, cards, OFFERED) as agent:
         await wait_for(client, NODE, offers(str(CARDS)))
         node = Node(real_cluster, client, agent)
         options = settings(
@@ -165,4 +165,3 @@ async def test_a_hundred_pods_leave_nothing_and_share_nothing(real_cluster: Real
         assert not find_double(views)
         assert len(views.kubelet) == len(views.ledger) == 2
         assert len(views.claims) == 1
-    retrying.cancel()

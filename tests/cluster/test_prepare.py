@@ -15,7 +15,7 @@ import pytest
 from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from claimsmith.daemons.controller_returns import ReturnWatcher
 from claimsmith.kube.client import KubeClient
-from tests.cluster.agents import AgentProcess, agent_command, serving
+from tests.cluster.agents import AgentProcess, agent_command, retrying, serving
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod, template
 from tests.cluster.plugins import install_plugin
@@ -26,10 +26,16 @@ SOON_S: Final = 15.0
 """A failed answer would cost a pod 60 to 90 s."""
 
 ODD: Final = '''
-"""Two devices. CLAIMSMITH_TEST_FAILS: how often a preparation fails first. CLAIMSMITH_TEST_BLOCKS: it never ends."""
+"""Two devices.
+
+CLAIMSMITH_TEST_FAILS: how often a preparation fails first. CLAIMSMITH_TEST_BLOCKS: it never ends.
+CLAIMSMITH_TEST_ADDRESS: the file that has a device's address, once that is known.
+"""
 
 import json
+import dataclasses
 import os
+import pathlib
 import sys
 import threading
 
@@ -38,6 +44,8 @@ from claimsmith.sdk import (
     Inventory, NetworkData, PreparedDevice, PreparedDevices,
 )
 
+address = pathlib.Path(os.environ.get("CLAIMSMITH_TEST_ADDRESS", "/none"))
+claims = {}
 failures = int(os.environ.get("CLAIMSMITH_TEST_FAILS", "0"))
 READY = DeviceCondition(type="Ready", status="True", reason="Configured", message="link is up")
 STATUS = DeviceStatus(
@@ -59,11 +67,24 @@ class TestDriver(Driver):
         if failures:
             failures -= 1
             raise DriverError("the card is being reset")
+        claims[request.claim.uid] = request.claim
+        status = STATUS
+        if address.exists():
+            network = dataclasses.replace(STATUS.network, ips=(address.read_text().strip(),))
+            status = dataclasses.replace(STATUS, network=network)
         metadata = DeviceMetadata(attributes={"model": DeviceAttribute.of("X1")})
         edits = ContainerEdits(env={"ODD": "yes"})
         return PreparedDevices(devices=tuple(
-            PreparedDevice(device=item, edits=edits, status=STATUS, metadata=metadata) for item in request.devices
+            PreparedDevice(device=item, edits=edits, status=status, metadata=metadata) for item in request.devices
         ))
+
+    def watch_prepared(self, changed, stop):
+        before = address.exists()
+        while not stop.wait(0.2):
+            if address.exists() != before:
+                before = address.exists()
+                for claim in claims.values():
+                    changed(claim)
 '''
 
 
@@ -140,6 +161,29 @@ async def test_a_program_reads_of_its_device_and_users_of_the_claims_status(
     assert managers[DRIVER] == "Apply"
 
 
+async def test_an_address_that_is_known_later_reaches_the_running_container_and_the_claim(
+    real_cluster: RealCluster, client: KubeClient, packages: Path, tmp_path: Path
+) -> None:
+    address = tmp_path / "address"
+    env = {"PYTHONPATH": str(packages), "CLAIMSMITH_TEST_ADDRESS": str(address)}
+    async with serving(real_cluster, client, plugin="odd", drivers=[DRIVER], env=env):
+        await create_class(client)
+        file = f"/var/run/kubernetes.io/dra-device-attributes/resourceclaims/late/dev/{DRIVER}-metadata.json"
+        await create_pod(client, "late", f"until grep 10.9.8.7 {file}; do sleep 0.2; done; cat {file}; sleep 1000000")
+        before = await wait_for_object(client, POD, "late", is_ready)
+        (tmp_path / "hidden").write_text("10.9.8.7/24")
+        (tmp_path / "hidden").rename(address)
+        log = await real_cluster.wait_printed(before, '"generation": 2')
+        told = await wait_for_object(
+            client, RESOURCE_CLAIM, "late", lambda obj: "10.9.8.7/24" in str(obj.get("status"))
+        )
+        after = await client.get(POD, "late", namespace="default")
+
+    assert "10.9.8.7/24" in log
+    assert told["status"]["devices"][0]["networkData"]["ips"] == ["10.9.8.7/24"]
+    assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+
+
 def has_device_status(obj: dict[str, Any]) -> bool:
     return bool((obj.get("status") or {}).get("devices"))
 
@@ -162,10 +206,11 @@ async def killed_in_prepare(cluster: RealCluster, client: KubeClient, packages: 
     agent = AgentProcess(agent_command(cluster, "--plugin", "odd"), cluster.folder / "agent.log", env=env)
     await agent.start()
     try:
-        await agent.wait_registered(DRIVER)
-        await create_class(client)
-        await create_pod(client, "waiting")
-        await agent.wait_logged("preparation begins")
+        async with retrying(client):
+            await agent.wait_registered(DRIVER)
+            await create_class(client)
+            await create_pod(client, "waiting")
+            await agent.wait_logged("preparation begins")
     finally:
         await agent.kill()
     yield
@@ -193,10 +238,11 @@ async def test_the_claim_of_a_pod_that_was_deleted_by_force_while_no_agent_ran_i
     first = AgentProcess(command, real_cluster.folder / "agent.log", env=env)
     await first.start()
     try:
-        await first.wait_registered(DRIVER)
-        await create_class(client)
-        await create_pod(client, "one")
-        await wait_for_object(client, POD, "one", is_ready)
+        async with retrying(client):
+            await first.wait_registered(DRIVER)
+            await create_class(client)
+            await create_pod(client, "one")
+            await wait_for_object(client, POD, "one", is_ready)
     finally:
         await first.kill()
     real_cluster.kubectl("delete", "pod", "one", "--force", "--grace-period=0")

@@ -27,6 +27,8 @@ from claimsmith.kubelet.services import (
 )
 from claimsmith.model.claim import ConsumerReference
 from claimsmith.model.inventory import DeviceHealth
+from claimsmith.model.prepared import ClaimKey, DeviceStatus
+from claimsmith.node.claimstatus import ClaimStatus
 from claimsmith.node.holding import Holding, HoldPolicy
 from claimsmith.testing.builders import allocated, claim, request, result
 from tests.scenarios.plugin_bench import DRIVER, PluginBench, call, named, prepare, unprepare
@@ -296,3 +298,33 @@ async def test_a_prepare_that_waits_is_answered_once_its_claim_is_deleted(bench:
         answer = await waiting
 
     assert "found none in the API server" in answer["uid-s"].error
+
+
+class ToldStatuses:
+    """Takes what is to be written into statuses; `told` is set once there is something."""
+
+    def __init__(self) -> None:
+        self.statuses: list[ClaimStatus] = []
+        self.told = asyncio.Event()
+
+    async def write_devices(self, status: ClaimStatus) -> None:
+        self.statuses.append(status)
+        self.told.set()
+
+
+async def test_what_the_driver_learns_of_a_prepared_claim_is_told_without_a_call_of_the_kubelet(
+    bench: PluginBench,
+) -> None:
+    statuses = ToldStatuses()
+    bench.options = replace(bench.options, statuses=statuses)
+    async with bench.plugin() as plugin:
+        await prepare(bench, "a")
+        cdi = next(bench.paths.cdi.iterdir()).read_bytes()
+        bench.driver.status = DeviceStatus(data={"address": "10.1.2.3"})
+        for name in ("b", "a"):
+            plugin.news.note(ClaimKey(namespace="default", name=name, uid=f"uid-{name}"))
+        await statuses.told.wait()
+
+        assert [item.data for status in statuses.statuses for item in status.devices] == [{"address": "10.1.2.3"}]
+        assert bench.driver.calls == [("prepare", "uid-a")] * 2
+        assert next(bench.paths.cdi.iterdir()).read_bytes() == cdi

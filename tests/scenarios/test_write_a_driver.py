@@ -28,7 +28,14 @@ from tests.scenarios.granting_node import reaches, registered, serving_beside, s
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE_BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-MODULES = ("serial_driver", "configured_driver", "watching_driver", "parameters_driver", "telling_driver")
+MODULES = (
+    "serial_driver",
+    "configured_driver",
+    "watching_driver",
+    "parameters_driver",
+    "telling_driver",
+    "learning_driver",
+)
 
 
 def file_blocks() -> dict[str, str]:
@@ -153,7 +160,12 @@ def test_a_driver_may_be_for_some_nodes_only(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "cls"), [("watching_driver", "WatchingSerialDriver"), ("parameters_driver", "ParametersSerialDriver")]
+    ("module", "cls"),
+    [
+        ("watching_driver", "WatchingSerialDriver"),
+        ("parameters_driver", "ParametersSerialDriver"),
+        ("learning_driver", "LearningSerialDriver"),
+    ],
 )
 def test_the_further_drivers_of_the_page_pass_the_kit(folder: Path, module: str, cls: str) -> None:
     class Kit(DriverKit):

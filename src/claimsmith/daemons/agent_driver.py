@@ -18,6 +18,7 @@ from claimsmith.kube.backoff import Backoff
 from claimsmith.model.device import DeviceTaint
 from claimsmith.model.inventory import DeviceHealth, Inventory
 from claimsmith.model.names import DeviceId
+from claimsmith.model.prepared import ClaimKey
 from claimsmith.publish.content import DeviceNotes
 from claimsmith.publish.health_policy import HealthPolicy
 from claimsmith.publish.health_report import HealthReporter
@@ -85,6 +86,7 @@ class DriverLoop:
         rules: Keeps DeviceTaintRules, for a policy that wants taints there.
         find_uses: Gives the taints of devices that claims must not get since somebody else has them.
         on_found: Gets what is known of the devices, whenever that is looked at again.
+        on_prepared: Gets each claim of which the driver has learnt more since it was prepared.
     """
 
     def __init__(  # noqa: PLR0913 - each is somebody to be asked or told
@@ -100,6 +102,7 @@ class DriverLoop:
         rules: TaintRuleKeeper | None = None,
         find_uses: Callable[[], Taints] = dict,
         on_found: Callable[[Found], None] = lambda _: None,
+        on_prepared: Callable[[ClaimKey], None] = lambda _: None,
     ) -> None:
         self.last_error: ClaimsmithError | None = None
         """Why the devices can't be listed now; None when they can."""
@@ -123,7 +126,9 @@ class DriverLoop:
         self._must_discover = True
         self._due_s = 0.0
         self._backoff = Backoff(initial_s=0.5)
-        self._watches = DriverWatches(driver.inner, on_health=self._on_health, on_change=self._on_change)
+        self._watches = DriverWatches(
+            driver.inner, on_health=self._on_health, on_change=self._on_change, on_prepared=on_prepared
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""

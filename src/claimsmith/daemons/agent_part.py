@@ -147,6 +147,7 @@ class DriverPart:
             rules=context.rules,
             find_uses=lambda: plan_use_taints(self._uses),
             on_found=self._take,
+            on_prepared=self.plugin.news.note,
         )
 
     def _make_plugin(self, options: AgentOptions) -> NodePlugin:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from claimsmith.model.inventory import DeviceHealth
-from claimsmith.sdk.driver import Driver, StopSignal, WatchesInventory
+from claimsmith.model.prepared import ClaimKey
+from claimsmith.sdk.driver import Driver, StopSignal, WatchesInventory, WatchesPrepared
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["DriverWatches"]
@@ -28,12 +29,19 @@ class DriverWatches:
         driver: The driver.
         on_health: Gets reports of health, in the event loop.
         on_change: Called when `discover` would give another answer, in the event loop.
+        on_prepared: Gets each claim of which the driver has learnt more, in the event loop.
     """
 
     def __init__(
-        self, driver: Driver, *, on_health: Callable[[tuple[DeviceHealth, ...]], None], on_change: Callable[[], None]
+        self,
+        driver: Driver,
+        *,
+        on_health: Callable[[tuple[DeviceHealth, ...]], None],
+        on_change: Callable[[], None],
+        on_prepared: Callable[[ClaimKey], None] = lambda _: None,
     ) -> None:
         self._driver, self._on_health, self._on_change = driver, on_health, on_change
+        self._on_prepared = on_prepared
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -45,6 +53,9 @@ class DriverWatches:
             self._spawn("health", lambda stop: driver.watch_health(self._report, stop))
         if isinstance(driver, WatchesInventory):
             self._spawn("inventory", lambda stop: driver.watch_inventory(self._changed, stop))
+
+        if isinstance(driver, WatchesPrepared):
+            self._spawn("prepared", lambda stop: driver.watch_prepared(self._learnt, stop))
 
     async def stop(self) -> None:
         """Ask the threads to end, and wait a little for them; one that does not listen is left behind."""
@@ -81,6 +92,9 @@ class DriverWatches:
 
     def _changed(self) -> None:
         self._call(self._on_change)
+
+    def _learnt(self, claim: ClaimKey) -> None:
+        self._call(lambda: self._on_prepared(claim))
 
     def _call(self, action: Callable[[], None]) -> None:
         """Do something in the event loop; nothing once the agent has ended."""

@@ -22,9 +22,9 @@ from claimsmith.errors import ConfigError
 from claimsmith.kubelet.paths import make_folder
 from claimsmith.model.prepared import ClaimKey, Mount, PreparedDevices, PrepareRequest
 from claimsmith.node.claimstatus import ClaimStatus, encode_claim_status, find_claim_status, plan_claim_status
-from claimsmith.node.durable import remove_durable, write_durable
+from claimsmith.node.durable import remove_durable, write_durable, write_in_place
 from claimsmith.node.entry import parse_uid
-from claimsmith.node.metadata import MetadataPolicy, metadata_mount, plan_metadata
+from claimsmith.node.metadata import MetadataFile, MetadataPolicy, metadata_mount, plan_metadata
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["METADATA_FOLDER", "STATUS_FOLDER", "ClaimFiles"]
@@ -39,6 +39,7 @@ _log = get_logger("node")
 
 class _Owner(msgspec.Struct, frozen=True):
     uid: str
+    generation: int = 1
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -90,20 +91,51 @@ class ClaimFiles:
             DriverAnswerError: The driver gave a status or metadata that nobody accepts.
             ConfigError: A folder can't be written.
         """
+        files = self._plan(request, prepared)
+        self._write_status(request, prepared)
+        mounts = {}
+        for file in files:
+            path = self._metadata_path(request.claim, file.request)
+            make_folder(path.parent)
+            write_durable(path, file.data)
+            mounts[file.request] = metadata_mount(request, file.request, driver=self._driver, host_path=str(path))
+        return mounts
+
+    def update(self, request: PrepareRequest, prepared: PreparedDevices) -> bool:
+        """Write what the driver tells now of a claim whose containers have its files; return whether it is news.
+
+        A request that had no file when the claim was prepared gets none: no container would see it.
+
+        Raises:
+            DriverAnswerError: The driver gave a status or metadata that nobody accepts.
+            ConfigError: A file can't be written.
+        """
+        before = self.find_status(request.claim.uid)
+        names = dict.fromkeys(device.request for device in request.devices)
+        known = {name: found for name in names if (found := _read_head(self._metadata_path(request.claim, name)))}
+        same = self._plan(request, prepared, {name: found.generation for name, found in known.items()})
+        later = self._plan(request, prepared, {name: found.generation + 1 for name, found in known.items()})
+        self._write_status(request, prepared)
+        is_new = self.find_status(request.claim.uid) != before
+        for old, new in zip(same, later, strict=True):
+            path = self._metadata_path(request.claim, old.request)
+            if old.request in known and path.read_bytes() != old.data:
+                write_in_place(path, new.data)
+                is_new = True
+        return is_new
+
+    def _plan(
+        self, request: PrepareRequest, prepared: PreparedDevices, generations: Mapping[str, int] | None = None
+    ) -> tuple[MetadataFile, ...]:
+        return plan_metadata(request, prepared, driver=self._driver, policy=self._policy, generations=generations)
+
+    def _write_status(self, request: PrepareRequest, prepared: PreparedDevices) -> None:
         status = plan_claim_status(request, prepared, now_s=self._now_s(), before=self.find_status(request.claim.uid))
-        files = plan_metadata(request, prepared, driver=self._driver, policy=self._policy)
         if status.devices:
             make_folder(self._statuses)
             write_durable(self._status_path(request.claim), encode_claim_status(status))
         else:
             _remove_in(self._statuses, self._status_path(request.claim))
-        mounts = {}
-        for file in files:
-            path = self._metadata / _folder_name(request.claim) / file.request / "metadata.json"
-            make_folder(path.parent)
-            write_durable(path, file.data)
-            mounts[file.request] = metadata_mount(request, file.request, driver=self._driver, host_path=str(path))
-        return mounts
 
     def remove(self, claim: ClaimKey) -> None:
         """Remove the files of a claim; none is no error. Those of a later claim of the same name stay.
@@ -113,7 +145,8 @@ class ClaimFiles:
         """
         _remove_in(self._statuses, self._status_path(claim))
         folder = self._metadata / _folder_name(claim)
-        if any(_owner_of(path) == claim.uid for path in folder.glob("*/metadata.json")):
+        heads = (_read_head(path) for path in folder.glob("*/metadata.json"))
+        if any(head is not None and head.uid == claim.uid for head in heads):
             _remove_folder(folder)
 
     def find_status(self, uid: str) -> ClaimStatus | None:
@@ -122,6 +155,9 @@ class ClaimFiles:
             return find_claim_status((self._statuses / f"{uid}.json").read_bytes())
         except (OSError, ValueError):
             return None
+
+    def _metadata_path(self, claim: ClaimKey, request: str) -> Path:
+        return self._metadata / _folder_name(claim) / request / "metadata.json"
 
     def _status_path(self, claim: ClaimKey) -> Path:
         return self._statuses / f"{parse_uid(claim)}.json"
@@ -159,10 +195,10 @@ def _remove_folder(folder: Path) -> None:
         log_event(_log, logging.WARNING, "Metadata of a claim stays", folder=folder, reason=error)
 
 
-def _owner_of(path: Path) -> str:
-    """Return the uid of the claim that a metadata file is about; empty when it can't be read."""
+def _read_head(path: Path) -> _Owner | None:
+    """Return which claim a metadata file is about, and how often it was written; None when it can't be read."""
     try:
         first = path.read_text(encoding="utf-8").partition("\n}\n")[0] + "\n}"
-        return msgspec.json.decode(first, type=_Metadata).metadata.uid
+        return msgspec.json.decode(first, type=_Metadata).metadata
     except (OSError, ValueError, msgspec.DecodeError):
-        return ""
+        return None

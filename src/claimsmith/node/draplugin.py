@@ -177,6 +177,20 @@ class DraPlugin:
         finally:
             self._holding.wake()
 
+    async def refresh(self, claim: ClaimKey) -> None:
+        """Tell anew what the driver knows of a prepared claim.
+
+        Raises:
+            ClaimNotReadyError: The claim is another one, or none any more.
+            ApiError, TimeoutError: It can't be read now.
+            DriverError, ConfigError: As `Preparation.refresh`.
+        """
+        found = await self._read(claim)
+        request = parse_prepare_request(found, claim, driver=self._driver, node_name=self._node_name)
+        if await self._run(lambda: self._preparation.refresh(request)):
+            log_event(_log, logging.INFO, "Claim told of anew", claim=claim, uid=claim.uid, driver=self._driver)
+            self._tell(claim)
+
     def _tell(self, claim: ClaimKey) -> None:
         if self._observer is not None:
             self._observer.note(claim)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from claimsmith.errors import ConfigError
 
-__all__ = ["locked", "move_aside", "remove_durable", "write_durable", "write_ordered", "write_whole"]
+__all__ = ["locked", "move_aside", "remove_durable", "write_durable", "write_in_place", "write_ordered", "write_whole"]
 
 
 def write_durable(path: Path, data: bytes) -> None:
@@ -43,6 +43,22 @@ def write_whole(path: Path, data: bytes) -> None:
         ConfigError: The folder is missing, full or read-only.
     """
     _write(path, data, is_flushed=False, is_named=False)
+
+
+def write_in_place(path: Path, data: bytes) -> None:
+    """Give a file another content without another inode: a container that has mounted it sees the new one.
+
+    Whoever reads it in the same moment may see parts of both.
+
+    Raises:
+        ConfigError: The file is not there, or can't be written.
+    """
+    try:
+        with open(path, "r+b", buffering=0) as file:
+            file.write(data)
+            file.truncate(len(data))
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 def remove_durable(path: Path) -> bool:

@@ -82,9 +82,21 @@ class MetadataFile:
 
 
 def plan_metadata(
-    request: PrepareRequest, prepared: PreparedDevices, *, driver: str, policy: MetadataPolicy
+    request: PrepareRequest,
+    prepared: PreparedDevices,
+    *,
+    driver: str,
+    policy: MetadataPolicy,
+    generations: Mapping[str, int] | None = None,
 ) -> tuple[MetadataFile, ...]:
     """Return the files of a claim: one for each request that has a device with metadata.
+
+    Args:
+        request: The claim.
+        prepared: The driver's answer.
+        driver: Name of the driver.
+        policy: Which devices get a file.
+        generations: By request, the how manieth content this is; the first one when it is left out.
 
     Raises:
         DriverAnswerError: A device has more attributes than readers accept, or one without a value.
@@ -93,7 +105,16 @@ def plan_metadata(
     for index, answer in enumerate(prepared.devices):
         by_request.setdefault(answer.device.request, []).append((index, answer))
     return tuple(
-        MetadataFile(request=name, data=_encode(request, _describe(answers, driver, policy), answers, policy.versions))
+        MetadataFile(
+            request=name,
+            data=_encode(
+                request,
+                _describe(answers, driver, policy),
+                answers,
+                versions=policy.versions,
+                generation=(generations or {}).get(name, 1),
+            ),
+        )
         for name, answers in by_request.items()
         if policy.for_all or any(answer.metadata is not None for _, answer in answers)
     )
@@ -158,13 +179,15 @@ def _encode(
     request: PrepareRequest,
     devices: list[dict[str, object]],
     answers: Sequence[tuple[int, PreparedDevice]],
+    *,
     versions: tuple[str, ...],
+    generation: int,
 ) -> bytes:
     """Return the content of a file, letter by letter as upstream writes it."""
     chosen = answers[0][1].device
     claim = request.claim
     body: dict[str, object] = {
-        "metadata": {"name": claim.name, "namespace": claim.namespace, "uid": claim.uid, "generation": 1},
+        "metadata": {"name": claim.name, "namespace": claim.namespace, "uid": claim.uid, "generation": generation},
         **({"podClaimName": request.pod_claim_name} if request.pod_claim_name else {}),
         "requests": [
             {

@@ -25,6 +25,7 @@ from claimsmith.node.kubeletclaims import read_kubelet_claims
 from claimsmith.node.ledger import Ledger
 from claimsmith.node.metadata import MetadataPolicy
 from claimsmith.node.preparation import Preparation
+from claimsmith.node.preparednews import PreparedNews
 from claimsmith.node.registration import Registration, registration_socket, service_socket
 from claimsmith.node.sockets import SocketServer, remove_dead_sockets
 from claimsmith.node.statusreports import ClaimStatusWriter, StatusReports
@@ -125,6 +126,8 @@ class NodePlugin:
             consumers=chosen.consumers,
             observer=self._reports,
         )
+        self.news = PreparedNews(self._dra.refresh)
+        """Takes claims of which the driver has learnt more since they were prepared."""
         self.sweeper = Sweeper(
             self._preparation.claims,
             claims=claims,
@@ -183,6 +186,8 @@ class NodePlugin:
             if self._reports is not None:
                 reporting = asyncio.create_task(self._reports.run(self._known()), name=f"status {self._driver.name}")
                 stack.callback(reporting.cancel)
+            telling = asyncio.create_task(self.news.run(), name=f"news {self._driver.name}")
+            stack.callback(telling.cancel)
             self._stack = stack.pop_all()
         if self.is_serving:
             log_event(_log, logging.INFO, "Plugin serves", driver=self._driver.name, socket=self._registrar.path)

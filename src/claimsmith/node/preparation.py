@@ -108,6 +108,22 @@ class Preparation:
         self._report()
         return plan.entry
 
+    def refresh(self, request: PrepareRequest) -> bool:
+        """Ask the driver again what it tells of a prepared claim; return whether that is anything new.
+
+        Only status and metadata are written: containers keep what they were given.
+
+        Raises:
+            DriverError: The driver failed, or gave a status or metadata that nobody accepts.
+            ConfigError: A file can't be written.
+        """
+        wanted = PreparedClaim.begun(request, self._boot_id)
+        with self.ledger.writing() as checkpoint:
+            known = self._find_answer(checkpoint, request.claim.uid)
+            if known is None or not known.has_devices_of(wanted):
+                return False  # It is told of when it is prepared.
+            return self.files.update(request, self._call("prepare", lambda: self._driver.prepare(request)))
+
     def unprepare(self, claim: ClaimKey) -> None:
         """Undo the preparation of a claim; works for claims that are not known here.
 

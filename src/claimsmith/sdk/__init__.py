@@ -37,9 +37,11 @@ from claimsmith.sdk.driver import (
     Driver,
     DriverContext,
     InventoryChanged,
+    PreparedChanged,
     ReportHealth,
     StopSignal,
     WatchesInventory,
+    WatchesPrepared,
 )
 from claimsmith.sdk.opaque import decode_opaque
 from claimsmith.sdk.pci import (
@@ -95,6 +97,7 @@ __all__ = [
     "PciIds",
     "Pool",
     "PrepareRequest",
+    "PreparedChanged",
     "PreparedDevice",
     "PreparedDevices",
     "Quantity",
@@ -104,6 +107,7 @@ __all__ = [
     "SettingsDocument",
     "StopSignal",
     "WatchesInventory",
+    "WatchesPrepared",
     "create_drivers",
     "decode_opaque",
     "find_named_nodes",

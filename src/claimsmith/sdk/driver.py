@@ -15,7 +15,16 @@ from claimsmith.api.manifests import Manifest
 from claimsmith.model.inventory import DeviceHealth, Inventory
 from claimsmith.model.prepared import ClaimKey, PreparedDevices, PrepareRequest
 
-__all__ = ["Driver", "DriverContext", "InventoryChanged", "ReportHealth", "StopSignal", "WatchesInventory"]
+__all__ = [
+    "Driver",
+    "DriverContext",
+    "InventoryChanged",
+    "PreparedChanged",
+    "ReportHealth",
+    "StopSignal",
+    "WatchesInventory",
+    "WatchesPrepared",
+]
 
 
 class StopSignal(Protocol):
@@ -46,6 +55,14 @@ class InventoryChanged(Protocol):
 
     def __call__(self) -> None:
         """Say that `discover` would now give another answer."""
+        ...
+
+
+class PreparedChanged(Protocol):
+    """Asks claimsmith to tell anew of the devices of a claim; safe to call from any thread."""
+
+    def __call__(self, claim: ClaimKey) -> None:
+        """Say that `prepare` would now give another status or other metadata for a claim that is prepared."""
         ...
 
 
@@ -128,4 +145,17 @@ class WatchesInventory(Protocol):
 
     def watch_inventory(self, changed: InventoryChanged, stop: StopSignal) -> None:
         """Call `changed` after each change until `stop` is set."""
+        ...
+
+
+@runtime_checkable
+class WatchesPrepared(Protocol):
+    """A driver that learns more of devices while containers have them, such as the addresses of a network device."""
+
+    def watch_prepared(self, changed: PreparedChanged, stop: StopSignal) -> None:
+        """Call `changed` with each claim whose devices are to be told of differently, until `stop` is set.
+
+        `prepare` is then called for the claim again: status and metadata of its answer are told, in the claim and in
+        the files of its containers. What containers were given at their start stays: the edits must be equal.
+        """
         ...

@@ -22,7 +22,7 @@ from claimsmith.model.names import DeviceId
 from claimsmith.model.prepared import ClaimKey, PrepareRequest, RequestedDevice
 from claimsmith.node.cdi import plan_cdi_spec
 from claimsmith.publish.content import plan_content
-from claimsmith.sdk.driver import Driver, WatchesInventory
+from claimsmith.sdk.driver import Driver, WatchesInventory, WatchesPrepared
 from claimsmith.testing.builders import NODE, claim_key
 from claimsmith.testing.grantbench import GrantBench
 from claimsmith.testing.socketbench import SocketBench
@@ -203,6 +203,9 @@ class DriverKit:
         if isinstance(driver, WatchesInventory):
             watching: WatchesInventory = driver
             assert self._ends(lambda stop: watching.watch_inventory(lambda: None, stop)), "watch_inventory does not end"
+        if isinstance(driver, WatchesPrepared):
+            telling: WatchesPrepared = driver
+            assert self._ends(lambda stop: telling.watch_prepared(lambda _: None, stop)), "watch_prepared does not end"
 
     # --- helpers of the tests -----------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from claimsmith.model.prepared import (
     ClaimKey,
     ContainerEdits,
     DeviceNode,
+    DeviceStatus,
     PreparedDevice,
     PreparedDevices,
     PrepareRequest,
@@ -24,6 +25,7 @@ class RecordingDriver(Driver):
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         self.minor = 0
+        self.status: DeviceStatus | None = None
         self.fail: Callable[[str], None] = lambda operation: None
 
     def discover(self) -> Inventory:
@@ -42,6 +44,7 @@ class RecordingDriver(Driver):
                             DeviceNode(path=f"/dev/{device.id.device}", type="c", major=240, minor=self.minor),
                         ),
                     ),
+                    status=self.status,
                 )
                 for device in request.devices
             )

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from claimsmith.model.claim import NetworkData
 from claimsmith.model.device import DeviceAttribute
 from claimsmith.model.prepared import (
     ClaimKey,
@@ -92,3 +95,65 @@ def test_a_status_that_can_not_be_read_is_none(files: ClaimFiles, tmp_path: Path
     (tmp_path / STATUS_FOLDER / "damaged.json").write_text("{")
 
     assert files.find_status(uid) is None
+
+
+def read(folder: Path) -> tuple[dict[str, Any], int]:
+    """Return the first document of the metadata file, and its inode."""
+    path = folder / METADATA_FOLDER / "default_claim" / "r" / "metadata.json"
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(path.read_text())[0]
+    return found, path.stat().st_ino
+
+
+def with_address(prepared: PreparedDevices, *ips: str) -> PreparedDevices:
+    status = replace(STATUS, network=NetworkData(interface_name="net1", ips=ips))
+    return replace(prepared, devices=(replace(prepared.devices[0], status=status),))
+
+
+def test_news_reach_containers_that_have_mounted_the_file(files: ClaimFiles, tmp_path: Path) -> None:
+    files.write(ask(), answer(ask()))
+    before = read(tmp_path)
+    is_news = files.update(ask(), with_address(answer(ask()), "10.1.2.3/24"))
+    after = read(tmp_path)
+
+    (device,) = after[0]["requests"][0]["devices"]
+    assert is_news
+    assert device["networkData"] == {"interfaceName": "net1", "ips": ["10.1.2.3/24"]}
+    assert (before[0]["metadata"]["generation"], after[0]["metadata"]["generation"]) == (1, 2)
+    assert before[1] == after[1]
+
+
+def test_news_reach_the_status_and_keep_since_when_conditions_are_so(tmp_path: Path) -> None:
+    clock = iter((0.0, 3600.0))
+    files = ClaimFiles(tmp_path, "gpu.example.test", now_s=lambda: next(clock))
+    files.write(ask(), answer(ask()))
+    files.update(ask(), with_address(answer(ask()), "10.1.2.3/24"))
+
+    found = files.find_status("uid-claim")
+    assert found is not None
+    (device,) = found.devices
+    assert device.network_data == NetworkData(interface_name="net1", ips=("10.1.2.3/24",))
+    assert device.conditions[0]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
+
+
+def test_shorter_news_leave_nothing_of_the_longer_file(files: ClaimFiles, tmp_path: Path) -> None:
+    files.write(ask(), with_address(answer(ask()), *(f"10.1.2.{number}/24" for number in range(9))))
+    files.update(ask(), answer(ask()))
+
+    path = tmp_path / METADATA_FOLDER / "default_claim" / "r" / "metadata.json"
+    assert path.read_text().endswith("\n}\n")
+    assert path.read_text().count("generation") == 2
+
+
+def test_no_news_change_nothing(files: ClaimFiles, tmp_path: Path) -> None:
+    files.write(ask(), answer(ask()))
+    before = read(tmp_path)
+
+    assert not files.update(ask(), answer(ask()))
+    assert read(tmp_path) == before
+
+
+def test_a_request_without_a_file_gets_none_later(files: ClaimFiles, tmp_path: Path) -> None:
+    files.write(ask(), answer(ask(), told=False))
+    files.update(ask(), answer(ask()))
+
+    assert found(tmp_path) == [f"{STATUS_FOLDER}/uid-claim.json"]
