@@ -233,3 +233,22 @@ def test_a_selector_that_reads_capacity_says_the_same_of_devices_that_are_lent_s
 
     assert {relaxation.part for relaxation in found.kept} == {"count", "clause"}
     assert not isinstance(allocate(relaxed, share_ids=number_shares()), Allocation)
+
+
+def test_few_of_many_equal_devices_in_use_cost_few_searches() -> None:
+    pool = slice_(*(device(f"d{number}") for number in range(64)))
+    held = [allocated(claim(f"held-{number}"), f"d{number}") for number in range(64)]
+    found = find(pool, *held, claim("c", request("r", count=30)))
+
+    assert found.kept == {relaxation: 1 if relaxation.part == "count" else 64 for relaxation in found.kept}
+    assert found.oracle.searches < 25
+
+
+def test_many_clauses_that_have_no_part_in_it_cost_few_searches() -> None:
+    clauses = [f"{SIZE} > {number}" for number in range(-32, 0)]
+    found = find(
+        slice_(device("a", attributes={"size": 1})), claim("c", request("r", " && ".join([*clauses, "false"])))
+    )
+
+    assert [relaxation.name for relaxation in found.kept if relaxation.part == "clause"] == ["false"]
+    assert found.oracle.searches < 20
