@@ -57,7 +57,7 @@ def save(
         sys.stdout.write(text)
         return
     _write(Path(file), text)
-    tell(f"{file}: {len(text.encode())} bytes; {', '.join(f'{n} {name}' for name, n in _count(snapshot).items() if n)}")
+    tell(f"{file}: {len(text.encode())} bytes; {', '.join(f'{name} {n}' for name, n in _count(snapshot).items() if n)}")
 
 
 @snapshot_app.command(short_help="Say what is in a snapshot file.")
