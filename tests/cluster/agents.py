@@ -24,7 +24,7 @@ from tests.cluster.watching import wait_for
 
 __all__ = ["WITH_THE_TESTS", "AgentProcess", "agent_command", "retrying", "serving"]
 
-_WAIT_S: Final = 30.0
+_WAIT_S: Final = 90.0
 _STOP_S: Final = 15.0
 _LINE_MAX_BYTES: Final = 1 << 20
 WITH_THE_TESTS: Final = ("setpriv", "--pdeathsig", "KILL")

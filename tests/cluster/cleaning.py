@@ -18,11 +18,14 @@ from claimsmith.api.kinds import (
 from claimsmith.errors import NotFoundError
 from claimsmith.kube.client import KubeClient
 from tests.cluster import recipe
+from tests.cluster.cluster import RealCluster
 from tests.cluster.watching import wait_for
 
-__all__ = ["clean", "delete_pods"]
+__all__ = ["clean", "delete_pods", "take_cdi_files"]
 
 _PODS_GO_S: Final = 20.0
+_GRANT: Final = "grant-"
+"""Part of the names of the CDI files that belong to containers of a device plugin."""
 _KINDS: Final[tuple[Kind, ...]] = (
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
@@ -66,6 +69,20 @@ async def delete_pods(client: KubeClient, *, timeout_s: float = _PODS_GO_S) -> N
     except AssertionError:
         await _delete_all(client, POD, grace_period_s=0)
         raise
+
+
+def take_cdi_files(cluster: RealCluster) -> None:
+    """Remove the CDI files of claims that are left: they go before their pods do.
+
+    Those of grants go when the kubelet has told that their containers have ended: the next agent removes them.
+
+    Raises:
+        AssertionError: A file was left; it is removed all the same, so that only this test fails.
+    """
+    left = [path for path in cluster.list_cdi_files() if _GRANT not in path.name]
+    for path in left:
+        path.unlink()
+    assert not left, f"CDI files of claims that nobody has: {', '.join(path.name for path in left)}"
 
 
 async def _delete_all(client: KubeClient, kind: Kind, *, grace_period_s: int | None = None) -> None:

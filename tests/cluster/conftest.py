@@ -12,7 +12,7 @@ import pytest
 
 from claimsmith.kube.client import KubeClient
 from tests.cluster.binaries import build_binaries
-from tests.cluster.cleaning import clean
+from tests.cluster.cleaning import clean, take_cdi_files
 from tests.cluster.cluster import RealCluster
 from tests.cluster.kept import open_cluster
 from tests.cluster.place import find_obstacle, is_left_out
@@ -76,11 +76,12 @@ def real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
 
 @pytest.fixture
 async def client(real_cluster: RealCluster) -> AsyncIterator[KubeClient]:
-    """A client that may do everything; whatever a test has created goes when it ends."""
+    """A client that may do everything; whatever a test has created goes when it ends, and no claim stays prepared."""
     client = real_cluster.client()
     try:
         yield client
         await clean(client)
+        take_cdi_files(real_cluster)
     finally:
         await client.close()
 
