@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from claimsmith.cli.exits import tell
 from claimsmith.cli.output import Format, print_table, print_value
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def replay_mixes(name: str, output: Format, *, load: float, events: int, seeds: 
 
     names = tuple(MIXES) if name == ALL_MIXES else (name,)
     options = [MigOptions(mix=get_mix(mix), load=load, events=events, seeds=seeds, moves=moves) for mix in names]
-    replayed = [(item, replay_mig(item)) for item in options]
+    replayed = [(item, replay_mig(item, tell=tell)) for item in options]
     if output is not Format.TABLE:
         print_value([_describe(item, results) for item, results in replayed], output)
         return

@@ -8,7 +8,7 @@ when it comes is lost. The first fifth of the requests fills the boards and is n
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -92,8 +92,14 @@ class MigResult:
         return sum(self.refused)
 
 
-def replay_mig(options: MigOptions, *, rules: Sequence[str] = RULES) -> tuple[MigResult, ...]:
+def replay_mig(
+    options: MigOptions, *, rules: Sequence[str] = RULES, tell: Callable[[str], None] = lambda _: None
+) -> tuple[MigResult, ...]:
     """Return the results of the rules, of ours with moves if any are allowed, and of the bound.
+
+    Args:
+        rules: Of `RULES`.
+        tell: Told what runs next.
 
     Raises:
         FieldError: An option is out of its bounds.
@@ -104,9 +110,13 @@ def replay_mig(options: MigOptions, *, rules: Sequence[str] = RULES) -> tuple[Mi
         draw_arrivals(options.mix, load=options.load, boards=options.boards, events=options.events, seed=seed)
         for seed in options.seeds
     ]
-    found = [_replay(rule, options, snapshot, runs=runs, moves=0) for rule in rules]
+    chosen = [(rule, 0) for rule in rules]
     if options.moves and "claimsmith" in rules:
-        found.append(_replay("claimsmith", options, snapshot, runs=runs, moves=options.moves))
+        chosen.append(("claimsmith", options.moves))
+    found = []
+    for rule, moves in chosen:
+        tell(f"{options.mix.name}: {rule}{', one move' if moves else ''}")
+        found.append(_replay(rule, options, snapshot, runs=runs, moves=moves))
     lost = [find_refused_by_repacking(arrivals, options.boards) for arrivals in runs]
     return (*found, _sum_up(REPACKED, options, runs, lost))
 
