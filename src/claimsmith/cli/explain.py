@@ -64,5 +64,7 @@ def _print(decision: OfflineDecision) -> None:
     else:
         from claimsmith.allocate.explain.report import format_explanation
 
-        typer.echo(f"{decision.target} fits on none of {decision.explanation.node_count} nodes")
+        where = f"fits on none of {decision.explanation.node_count} nodes"
+        is_everywhere = all(group.nodes for group in decision.explanation.groups)
+        typer.echo(f"{decision.target} {where if is_everywhere else 'can not be tried'}")
         typer.echo(format_explanation(decision.explanation))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from claimsmith.allocate.explain.pending import explain_pending
+from claimsmith.allocate.explain.quota import add_quotas, find_quota_gaps
 from claimsmith.allocate.explain.report import format_note
 from claimsmith.allocate.explain.values import Explanation
 from claimsmith.allocate.index import PreparedCluster
@@ -301,13 +302,38 @@ class OfflineCluster:
     # --- deciding -----------------------------------------------------------------------------------------------------
 
     def _decide_pod(self, pod: Pod) -> OfflineDecision:
+        before = pod
         pod = self._make_claims(pod)
         target = f"pod/{pod.ref}"
         missing = self._find_missing_template(pod)
         if missing:
             return OfflineDecision(target=target, outcome="pending", message=missing)
+        made = [name for entry, name in pod.claim_names.items() if name and entry not in before.claim_names]
+        exceeded = self._find_exceeded(pod, made)
+        if exceeded is not None:
+            return exceeded
         outcome = self._decider.decide(pod)
         return self._take(pod, outcome) if isinstance(outcome, Placed) else _refused(pod, outcome)
+
+    def _find_exceeded(self, pod: Pod, made: Iterable[str]) -> OfflineDecision | None:
+        """Return why claims can't be made for a pod, if quotas are what keeps them from it; they are gone then.
+
+        Args:
+            pod: The pod.
+            made: Names of the claims that would have been made.
+        """
+        seen = self._cache.snapshot()
+        claims = [seen.claims[ref] for name in made if (ref := ClaimRef(pod.ref.namespace, name)) in seen.claims]
+        gaps = find_quota_gaps(seen.quotas, claims, others=seen.claims.values())
+        if not gaps:
+            return None
+        self._cluster.update(seen)
+        nodes = tuple(self._cache.nodes.values())
+        wanted = [claim for claim in self._claims_of(pod) if claim.allocation is None]
+        device = explain_pending(self._cluster, wanted, nodes=nodes, limits=self._decider.limits)
+        for claim in claims:
+            self._cache.see_claim(claim, None)
+        return _pending(f"pod/{pod.ref}", add_quotas(device, gaps))
 
     def _find_gang(self, pod: Pod) -> Gang | None:
         """Return the gang that a pod belongs to, as it stands; None when the pod is decided by itself."""
@@ -372,13 +398,7 @@ class OfflineCluster:
                 return _decided(target, decision.node, [allocated])
             refused = refused or isinstance(decision, Refused)
         explanation = explain_pending(self._cluster, (claim,), nodes=nodes, limits=self._decider.limits)
-        return OfflineDecision(
-            target=target,
-            outcome="refused" if refused else "pending",
-            message=format_note(explanation),
-            reasons=explanation.reasons,
-            explanation=explanation,
-        )
+        return replace(_pending(target, explanation), outcome="refused" if refused else "pending")
 
     def _make_claims(self, pod: Pod) -> Pod:
         """Make the claims that the pod wants from templates, as the claim controller does."""
@@ -429,6 +449,16 @@ def _prioritize(pod: Pod, priority: PriorityClass) -> Pod:
 
 def _decided(target: str, node: str, claims: Iterable[ResourceClaim]) -> OfflineDecision:
     return OfflineDecision(target=target, outcome="allocated", node=node, allocations=tuple(_allocations(claims)))
+
+
+def _pending(target: str, explanation: Explanation) -> OfflineDecision:
+    return OfflineDecision(
+        target=target,
+        outcome="pending",
+        message=format_note(explanation),
+        reasons=explanation.reasons,
+        explanation=explanation,
+    )
 
 
 def _refused(pod: Pod, unplaced: Unplaced) -> OfflineDecision:

@@ -1,0 +1,105 @@
+"""Explanations of what waits in manifests: pods, claims, pod groups, quotas."""
+
+from __future__ import annotations
+
+import pytest
+
+from claimsmith.allocate.explain.report import format_explanation
+from claimsmith.api.manifests import parse_manifests
+from claimsmith.daemons.offline import OfflineCluster, OfflineDecision
+from claimsmith.errors import InputError
+from tests.unit.daemons.test_offline import CARDS, CLASS, TEMPLATE, claim
+
+QUOTA = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: team, namespace: default}
+spec: {hard: {"gpu.deviceclass.resource.k8s.io/devices": "1"}}
+"""
+GROUP = """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: gang, namespace: default}
+spec: {schedulingPolicy: {gang: {minCount: 3}}}
+"""
+
+
+def pod(name: str, *, group: str = "", tolerates: str = "") -> str:
+    joins = f"schedulingGroup: {{podGroupName: {group}}}" if group else "restartPolicy: Always"
+    selects = f"nodeSelector: {{zone: {tolerates}}}" if tolerates else "priority: 0"
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: default}}
+spec:
+  {joins}
+  {selects}
+  resourceClaims: [{{name: gpu, resourceClaimTemplateName: any}}]
+  containers: [{{name: c, image: 'x:1', resources: {{claims: [{{name: gpu}}]}}}}]
+"""
+
+
+def explain(target: str, *texts: str) -> OfflineDecision:
+    return OfflineCluster(parse_manifests("\n---\n".join((CARDS, CLASS, TEMPLATE, *texts)), source="test")).explain(
+        target
+    )
+
+
+def told(decision: OfflineDecision) -> str:
+    assert decision.explanation is not None
+    return format_explanation(decision.explanation)
+
+
+def test_a_claim_is_explained_with_what_would_help() -> None:
+    text = told(explain("claim/big", claim("big", model="H100")))
+
+    assert "one, two: selector device.attributes" in text
+    assert "what would help:" in text
+
+
+def test_what_waits_before_it_counts() -> None:
+    found = explain("pod/c", pod("a"), pod("b"), pod("c"))
+
+    assert "one in use by default/a-gpu-0, two in use by default/b-gpu-0" in told(found)
+
+
+def test_what_fits_is_told_with_its_devices() -> None:
+    found = explain("pod/a", pod("a"))
+
+    assert (found.outcome, found.node, found.explanation) == ("allocated", "alpha", None)
+
+
+def test_a_quota_keeps_a_pods_claim_from_being_made() -> None:
+    found = explain("pod/b", QUOTA, pod("a"), pod("b"))
+
+    assert found.message.startswith(
+        "0/1 nodes can serve the claims; claim default/b-gpu-0: quota default/team: 1 of 1 "
+    )
+    assert "raise gpu.deviceclass.resource.k8s.io/devices of quota default/team to 2 → 1 node (alpha)" in told(found)
+
+
+def test_a_pod_group_is_explained_by_the_pod_that_fits_beside_no_other() -> None:
+    found = explain("podgroup/gang", GROUP, *(pod(f"p{number}", group="gang") for number in range(3)))
+    text = told(found)
+
+    assert found.target == "podgroup/default/gang"
+    assert "note: pod group default/gang needs 3 pods at once, and 2 fit; the reasons are those of pod p2" in text
+    assert "lower the minCount of pod group default/gang from 3 to 2 → 1 node (alpha)" in text
+
+
+def test_a_pod_of_a_gang_is_explained_like_the_gang() -> None:
+    pods = [pod(f"p{number}", group="gang") for number in range(3)]
+
+    assert told(explain("pod/p0", GROUP, *pods)) == told(explain("podgroup/gang", GROUP, *pods))
+
+
+def test_a_node_selector_of_the_pod_is_a_reason() -> None:
+    text = told(explain("pod/a", pod("a", tolerates="east")))
+
+    assert "node does not have the label zone=east of the pod's nodeSelector" in text
+    assert "change the pod or the node: node does not have the label zone=east" in text
+
+
+def test_a_target_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(InputError, match="found no such pod or claim"):
+        explain("podgroup/none", pod("a"))
