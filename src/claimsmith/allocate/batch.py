@@ -74,11 +74,11 @@ class Batch:
     free: Mapping[str, Mapping[str, int]] | None = None
 
     def __post_init__(self) -> None:
-        for what, names in (("member", [m.name for m in self.members]), ("gang", [g.name for g in self.gangs])):
+        for what, names in (("members", [m.name for m in self.members]), ("gangs", [g.name for g in self.gangs])):
             for name, count in Counter(names).items():
                 if count > 1:
-                    hint = f"give each {what} a name of its own"
-                    raise FieldError(f"batch: {what} {name!r}", f"{count} times", allowed="once", hint=hint)
+                    hint = f"give the {what} names of their own"
+                    raise FieldError(f"batch: {what} named {name!r}", count, allowed="1", hint=hint)
         known = {gang.name for gang in self.gangs}
         for member in self.members:
             if member.gang and member.gang not in known:
@@ -93,14 +93,15 @@ class JointLimits:
 
     Args:
         search: For each search on one node.
-        solver_effort: How much the solver may think in all, in its own deterministic seconds (of the order of a
-            second of one core); no clock is read, so that answers are the same in every run. 0: search alone decides.
+        solver_effort: How much the solver may think in all, in its own deterministic seconds: each of them takes some
+            seconds of one core, the default about one. No clock is read, so that answers are the same in every run.
+            0: search alone decides.
         seed: Another number may lead to another one of equally good answers, or to another gap.
         nodes_max: Nodes that the solver looks at; beyond that those with fewest devices of use are left to search.
     """
 
     search: SearchLimits = field(default_factory=lambda: SearchLimits(budget_steps=100_000))
-    solver_effort: float = 2.0
+    solver_effort: float = 0.25
     seed: int = 0
     nodes_max: int = 256
 

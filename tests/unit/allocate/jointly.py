@@ -47,7 +47,9 @@ def check_jointly(cluster: PreparedCluster, batch: Batch, decision: JointDecisio
     while waiting:
         done = [m for m in waiting if _allocate(cluster, m, placed[m.name], by_name[placed[m.name].node], known)]
         if not done:
-            raise AssertionError(f"{waiting[0].name} can't be allocated: {_explain(cluster, waiting[0], placed, known)}")
+            raise AssertionError(
+                f"{waiting[0].name} can't be allocated: {_explain(cluster, waiting[0], placed, known)}"
+            )
         waiting = [member for member in waiting if member not in done]
 
 

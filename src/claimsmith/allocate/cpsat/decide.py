@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from claimsmith.allocate.batch import JointLimits
 from claimsmith.allocate.cpsat.assignment import assign
@@ -22,16 +22,25 @@ from claimsmith.allocate.cpsat.realise import Realiser
 from claimsmith.allocate.cpsat.resources import add_resources
 from claimsmith.allocate.cpsat.sharing import add_sharing
 from claimsmith.allocate.cpsat.solution import Solution
-from claimsmith.allocate.cpsat.solver import solve_levels
+from claimsmith.allocate.cpsat.solver import Answer, solve_levels
 from claimsmith.allocate.cpsat.terms import Level, express_levels, find_traits
 
-__all__ = ["BatchModel", "Solved", "model_batch", "solve_batch"]
+__all__ = ["BatchModel", "Solved", "Solver", "model_batch", "solve_batch"]
 
 VARIABLES_MAX: Final = 200_000
 """Variables above which a model is not tried."""
 
 APART_MAX: Final = 2_000
 """Places (claims times nodes) above which equal claims of several devices are counted, however close their devices."""
+
+
+class Solver(Protocol):
+    """Finds values for the variables of a model."""
+
+    def __call__(
+        self, linear: LinearModel, levels: Sequence[Level], *, start: Sequence[int], effort: float, seed: int
+    ) -> Answer:
+        """Return the best values that were found, from a start on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +122,19 @@ def model_batch(
 
 
 def solve_batch(
-    layout: Layout, objective: Objective, *, floor: Solution, limits: JointLimits, share_ids: Callable[[], str]
+    layout: Layout,
+    objective: Objective,
+    *,
+    floor: Solution,
+    limits: JointLimits,
+    share_ids: Callable[[], str],
+    solve: Solver = solve_levels,
 ) -> Solved:
     """Return the solver's answer for a batch, made real and checked.
 
     Args:
         floor: The answer to start from.
+        solve: The solver; it is not trusted.
     """
     preferred = frozenset(placed.node for placed in floor.placed if placed is not None)
     batch = model_batch(layout, objective, preferred=preferred, nodes_max=limits.nodes_max)
@@ -128,7 +144,7 @@ def solve_batch(
     start = assign(batch.placement, floor)
     if batch.linear.find_broken(start) is not None:
         start = batch.linear.complete({})
-    answer = solve_levels(
+    answer = solve(
         batch.linear,
         batch.levels,
         start=start,
@@ -190,6 +206,8 @@ def _realise(
     share_ids: Callable[[], str],
 ) -> tuple[Solution | None, str]:
     """Allocate what the model chose, and search for devices for the members that it leaves out."""
+    if batch.linear.find_broken(values) is not None:
+        return None, "the solver's answer breaks the rows of its model"
     ledger = BatchLedger(layout)
     try:
         problem = Realiser(batch.placement, ledger, share_ids).realise(values)

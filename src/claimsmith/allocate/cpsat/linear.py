@@ -78,7 +78,10 @@ class LinearModel:
         return [known[variable] for variable in range(len(self.upper))]
 
     def find_broken(self, values: Sequence[int]) -> Row | None:
-        """Return a row that the values break; None when they are an answer."""
+        """Return a row that the values break, or that says a variable's bounds; None when they are an answer."""
+        for variable, (least, value, most) in enumerate(zip(self.lower, values, self.upper, strict=True)):
+            if not least <= value <= most:
+                return Row({variable: 1}, least, most)
         for row in self.rows:
             total = evaluate(row.expression, values)
             if (row.lower is not None and total < row.lower) or (row.upper is not None and total > row.upper):
