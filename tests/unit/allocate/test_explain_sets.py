@@ -252,3 +252,10 @@ def test_many_clauses_that_have_no_part_in_it_cost_few_searches() -> None:
 
     assert [relaxation.name for relaxation in found.kept if relaxation.part == "clause"] == ["false"]
     assert found.oracle.searches < 20
+
+
+def test_one_of_all_devices_in_use_is_enough() -> None:
+    held = [allocated(claim(f"held-{name}"), name) for name in "ab"]
+    wanted = claim("c", request("r", allocation_mode="All"))
+
+    assert pieces(slice_(A, B, C), *held, wanted) == {"request": 1, "all": 1, "use": 1}
