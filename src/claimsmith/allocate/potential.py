@@ -80,6 +80,7 @@ class Potential:
         ]
         self._amounts: dict[int, dict[DeviceKind, tuple[int, ...] | None]] = {}
         self._profile = profile
+        self._chances: dict[object, int] = {}
         self._hosted: dict[object, int] = {}
         self._served: dict[tuple[DeviceKind, Use], int] = {}
         self._weights: dict[int, int] = {}
@@ -151,9 +152,16 @@ class Potential:
         total = sum(count for _, count in guests)
         if not total:
             return WHOLE
-        rooms = self._find_rooms(state, idle)
-        fitting = sum(count for needs, count in guests if self._has_room(rooms, needs))
-        return WHOLE * fitting // total
+        key = (kind, idle, self._list_companions(state))
+        known = self._chances.get(key)
+        if known is None:
+            rooms = self._find_rooms(state, idle)
+            fitting = sum(count for needs, count in guests if self._has_room(rooms, needs))
+            known = self._chances[key] = WHOLE * fitting // total
+        return known
+
+    def _list_companions(self, state: NodeState) -> tuple[tuple[DeviceKind, Use], ...]:
+        return tuple([item for pool in state.pools for item in pool.items if item[0] in self._companions])
 
     def _find_rooms(self, state: NodeState, idle: int) -> list[tuple[DeviceKind, list[int]]]:
         """What the companions have left when so many idle devices keep what a pod needs besides a whole one."""
@@ -205,7 +213,7 @@ class Potential:
 
     def _find_hosted(self, state: NodeState) -> int:
         """Which typical pods, one bit each, find on the node what they need besides the main device."""
-        key = tuple([item for pool in state.pools for item in pool.items if item[0] in self._companions])
+        key = self._list_companions(state)
         known = self._hosted.get(key)
         if known is None:
             rooms = self._find_rooms(state, 0)
