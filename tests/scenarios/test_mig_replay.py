@@ -1,13 +1,15 @@
-"""Parts of boards that come and go: ours refuses no more than first fit, whatever is asked for."""
+"""Parts of boards that come and go: ours refuses no more than first fit, whatever is asked for; and the command."""
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 
 import pytest
 
-from claimsmith.replay.mig import MigOptions, MigResult, replay_mig
+from claimsmith.replay.mig import REPACKED, RULES, MigOptions, MigResult, replay_mig
 from claimsmith.replay.mig_arrivals import MIXES, get_mix
+from tests.scenarios.cli_process import call_claimsmith
 
 BOARDS = 20
 EVENTS = 350
@@ -40,3 +42,34 @@ def test_one_move_a_refusal_saves_more() -> None:
     found = refused("large")
 
     assert found["claimsmith, one move"] < found["claimsmith"]
+
+
+def test_the_command_prints_what_each_rule_refuses() -> None:
+    ran = call_claimsmith("replay", "--mig", "large", "--events", "20", "--seeds", "1-2", "-o", "json")
+    (mix,) = json.loads(ran.out)
+
+    assert (ran.code, mix["mix"], mix["seeds"]) == (0, "large", [1, 2])
+    assert [item["rule"] for item in mix["results"]] == [*RULES, REPACKED]
+    assert [item["requests"] for item in mix["results"]] == [32] * 5
+
+
+def test_the_command_prints_a_table() -> None:
+    ran = call_claimsmith("replay", "--mig", "small", "--events", "20", "--moves", "1")
+
+    assert ran.code == 0
+    assert "claimsmith, one move" in ran.out
+    assert "small: first fit" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--mig", "odd"), "claimsmith: mix: found 'odd', allowed uniform, small, bimodal, large, no-7g;"),
+        (("--mig", "large", "folder"), "claimsmith: --mig: found 'large', allowed either a mix or a folder;"),
+        ((), "claimsmith: TRACE_FOLDER: found null, allowed a folder, or --mig;"),
+    ],
+)
+def test_the_command_refuses_what_it_can_not_replay(arguments: tuple[str, ...], complaint: str) -> None:
+    ran = call_claimsmith("replay", *arguments)
+
+    assert (ran.code, ran.err.startswith(complaint)) == (2, True)

@@ -32,6 +32,7 @@ NAMESPACE: Final = "replay"
 _PLUGIN: Final = "simulated"
 
 
+@lru_cache(maxsize=4)
 def build_boards(count: int) -> ClusterSnapshot:
     """Return a cluster of nodes with one board each, without claims.
 
