@@ -18,7 +18,7 @@ from claimsmith.model.names import CounterId, DeviceId
 from claimsmith.model.node import Node
 from claimsmith.model.quantity import Quantity, QuantityFormat
 
-__all__ = ["DeviceFinding", "DeviceSorter", "format_names"]
+__all__ = ["NAMES_SHOWN", "DeviceFinding", "DeviceSorter", "format_names"]
 
 NAMES_SHOWN: Final = 4
 """Devices that a sentence names before it counts the rest."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from claimsmith.allocate.explain.changes import apply_changes
+from claimsmith.allocate.explain.devices import NAMES_SHOWN
 from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.ladders import Step, find_ladder
 from claimsmith.allocate.explain.relaxations import Relaxation
@@ -207,7 +208,7 @@ def _join(names: Sequence[str], *, last: str = "or") -> str:
     """Return names as a part of a sentence."""
     if len(names) == 1:
         return names[0]
-    shown = list(names[:_HOLDERS_MAX])
-    if len(names) > _HOLDERS_MAX:
-        return f"{', '.join(shown)} {last} {len(names) - _HOLDERS_MAX} more"
+    shown = list(names[:NAMES_SHOWN])
+    if len(names) > NAMES_SHOWN:
+        return f"{', '.join(shown)} {last} {len(names) - NAMES_SHOWN} more"
     return f"{', '.join(shown[:-1])} {last} {shown[-1]}"

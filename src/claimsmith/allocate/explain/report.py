@@ -14,6 +14,7 @@ from claimsmith.model.names import ClaimRef
 __all__ = ["encode_explanation", "format_explanation", "format_note", "merge_groups"]
 
 _NAMES_SHOWN: Final = 3
+_PASSING: Final = ("in-use", "taint", "counter", "pool-incomplete", "pool-invalid", "pool-obsolete", "resources")
 _TOLD_LAST: Final = ("count", "class-selector")
 """Kinds of reasons that say the least."""
 
@@ -56,9 +57,9 @@ def format_explanation(explanation: Explanation) -> str:
 
 
 def format_note(explanation: Explanation) -> str:
-    """Return the explanation in at most EVENT_LENGTH_MAX characters: the same reasons, those of most nodes first."""
+    """Return the explanation in at most EVENT_LENGTH_MAX characters: the same reasons, those that may pass first."""
     writer = _Note(f"0/{explanation.node_count} nodes can serve the claims")
-    groups = merge_groups(explanation.groups)
+    groups = sorted(merge_groups(explanation.groups), key=lambda group: bool(group.nodes) and not _may_pass(group))
     for group in groups:
         where = "" if len(groups) == 1 and len(group.nodes) == explanation.node_count else _format_where(group.nodes)
         for number, (place, reasons) in enumerate(_by_place(_tell(group.reasons))):
@@ -139,6 +140,11 @@ def _encode_change(change: Change) -> dict[str, Any]:
     if change.value is not None:
         value["value"] = change.value
     return value
+
+
+def _may_pass(group: NodeGroup) -> bool:
+    """Whether the nodes could serve the claims at another time: something is in use, broken or not published yet."""
+    return any(reason.kind in _PASSING for reason in group.reasons)
 
 
 def _tell(reasons: Sequence[Reason]) -> list[Reason]:

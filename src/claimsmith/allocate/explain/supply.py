@@ -22,7 +22,7 @@ BLOCKING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
 def find_uses(case: NodeCase, profiles: ProfileBook) -> Iterator[Relaxation]:
-    """Give the uses of devices; equal devices that are held as a whole are pieces of one relaxation."""
+    """Give the uses of devices; equal devices held as a whole, and equal shares, are pieces of one relaxation."""
     places = {pool.id: number for number, pool in enumerate(case.view.pools)}
     bundles: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for number, part in enumerate(case.uses):
@@ -35,7 +35,8 @@ def find_uses(case: NodeCase, profiles: ProfileBook) -> Iterator[Relaxation]:
             reached = here and (not record.slice.per_device_node_selection or node_reaches(record.device, case.node))
             bundles["whole", pool, reached, profiles.find_profile(record.slice, record.device), values].append(number)
         else:
-            bundles["part", pool, part.device, number].append(number)
+            amounts = tuple(sorted(part.use.consumed.items()))
+            bundles["part", pool, part.device, part.use.dedicated, part.use.shares, amounts].append(number)
     for key, numbers in bundles.items():
         yield Relaxation(part="use", levels=len(numbers), uses=tuple(numbers), relax=_free(numbers), key=key)
 

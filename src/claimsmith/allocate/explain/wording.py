@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from claimsmith.allocate.explain.devices import format_amount, format_names
+from claimsmith.allocate.explain.devices import NAMES_SHOWN, format_amount, format_names
 from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.obstacles import Obstacles, find_places
 from claimsmith.allocate.explain.relaxations import Relaxation
@@ -168,29 +168,32 @@ class _Writer:
 
     def _write_use(self, relaxation: Relaxation) -> Reason:
         numbers = relaxation.uses[: self._finding.kept[relaxation]]
-        by_holder: dict[str, list[DeviceId]] = defaultdict(list)
+        holders_of: dict[DeviceId, list[str]] = defaultdict(list)
         for number in numbers:
             part = self._case.uses[number]
-            by_holder[str(part.holder or "a claim that is not known")].append(part.device)
+            holders_of[part.device].append(str(part.holder or "a claim that is not known"))
+        devices_of: dict[tuple[str, ...], list[DeviceId]] = defaultdict(list)
+        for device, holders in holders_of.items():
+            devices_of[tuple(holders)].append(device)
         sentences = []
-        for holder, devices in by_holder.items():
-            share = self._format_share(numbers, devices[0]) if len(numbers) == 1 else ""
+        for holders_, devices in devices_of.items():
+            share = self._format_share(numbers[0], len(numbers)) if len(holders_of) == 1 else ""
             gone = "" if devices[0] in self._case.records else ", no longer published,"
-            sentences.append(f"{format_names(devices)}{gone} in use by {holder}{share}")
-        held = tuple(self._case.uses[number].device for number in numbers)
-        data = {"holders": ", ".join(by_holder), "rule": "in use"}
-        return self._place(relaxation, ", ".join(sentences), held, data)
+            sentences.append(f"{format_names(devices)}{gone} in use by {_format_holders(holders_)}{share}")
+        names = dict.fromkeys(holder for holders in holders_of.values() for holder in holders)
+        data = {"holders": ", ".join(names), "rule": "in use"}
+        return self._place(relaxation, ", ".join(sentences), tuple(holders_of), data)
 
-    def _format_share(self, numbers: Iterable[int], device: DeviceId) -> str:
-        """How much a share takes; nothing for a device that is held as a whole."""
-        (number,) = numbers
-        record = self._case.records.get(device)
+    def _format_share(self, number: int, count: int) -> str:
+        """How much a share takes, of so many equal ones; nothing for a device that is held as a whole."""
+        record = self._case.records.get(self._case.uses[number].device)
         parts = []
         for name, nanos in self._case.uses[number].use.consumed.items():
             total = record.device.capacity.get(name) if record else None
             if total is not None:
                 parts.append(f"{format_amount(nanos, like=total.value)} of {total.value} {name}")
-        return f" ({', '.join(parts)})" if parts else ""
+        each = " each" if count > 1 else ""
+        return f" ({', '.join(parts)}{each})" if parts else ""
 
     def _write_pool(self, relaxation: Relaxation) -> Reason:
         view = relaxation.subject
@@ -275,6 +278,12 @@ class _Writer:
         for relaxation, keep in self._finding.kept.items():
             if relaxation.part == "use":
                 yield from relaxation.uses[:keep]
+
+
+def _format_holders(holders: Sequence[str]) -> str:
+    if len(holders) <= NAMES_SHOWN:
+        return ", ".join(holders)
+    return f"{', '.join(holders[:NAMES_SHOWN])} and {len(holders) - NAMES_SHOWN} more claims"
 
 
 def _count(number: int) -> str:
