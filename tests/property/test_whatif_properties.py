@@ -205,3 +205,18 @@ def test_the_nodes_that_are_bought_are_the_cheapest_of_all_choices(
         assert (found.status, found.cost) == ("optimal", min(choices))
     else:
         assert found.hopeless or found.status == "impossible"
+
+
+@given(
+    families=st.lists(st.frozensets(st.integers(0, 6), min_size=1), min_size=1, max_size=5),
+    most=st.integers(0, 4),
+)
+def test_a_set_that_costs_too_much_is_not_looked_for(families: list[frozenset[int]], most: int) -> None:
+    found = find_cheapest_set(
+        range(7),
+        is_enough=lambda chosen: any(family <= chosen for family in families),
+        cost=lambda chosen: (len(chosen),),
+        at_most=(most,),
+    )
+
+    assert (found is None) == (min(map(len, families)) > most)

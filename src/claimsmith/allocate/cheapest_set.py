@@ -43,16 +43,18 @@ def find_cheapest_set(
     is_enough: Callable[[Chosen], bool],
     cost: Callable[[Chosen], Cost],
     trials_max: int = TRIALS_MAX,
+    at_most: Cost | None = None,
 ) -> CheapestSet | None:
-    """Return the cheapest set of elements that is enough; None when not even all of them are.
+    """Return the cheapest set of elements that is enough; None when not even all of them are, or it costs too much.
 
     Args:
         order: The elements, those first that are best spared.
         is_enough: Tells whether a set is enough; every set that contains one that is enough must be so too.
         cost: Cost of a set.
         trials_max: Most sets to try; an irreducible set is found even if that takes more.
+        at_most: The most that a set may cost; None for any cost.
     """
-    search = _Search(order=tuple(order), ask=is_enough, cost=cost, trials_max=trials_max)
+    search = _Search(order=tuple(order), ask=is_enough, cost=cost, trials_max=trials_max, at_most=at_most)
     return search.run()
 
 
@@ -62,6 +64,7 @@ class _Search:
     ask: Callable[[Chosen], bool]
     cost: Callable[[Chosen], Cost]
     trials_max: int
+    at_most: Cost | None
     trials: int = 0
     _known: dict[Chosen, bool] = field(default_factory=dict)
     _branches: int = 0
@@ -77,9 +80,13 @@ class _Search:
             cheapest = self._hit(tuple(shown), best)
             if cheapest is None:
                 break
+            if self.at_most is not None and self.cost(cheapest) > self.at_most:
+                return None  # none is cheaper than this one, whether it is enough or not
             if cheapest == best or self._is_enough(cheapest):
                 return CheapestSet(chosen=cheapest, is_optimal=True, trials=self.trials)
             shown.append(everything - self._grow(cheapest, everything))
+        if self.at_most is not None and self.cost(best) > self.at_most:
+            return None
         return CheapestSet(chosen=best, is_optimal=False, trials=self.trials)
 
     def _is_enough(self, chosen: Chosen) -> bool:

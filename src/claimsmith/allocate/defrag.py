@@ -30,6 +30,7 @@ TRIALS_MAX = 500
 """Most sets of pods that are tried for one node."""
 _RETRIES_MAX = 4
 _WANTED_MAX = 1_000
+_ANY_PRIORITIES = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +250,7 @@ class _Planner:
             is_enough=is_enough,
             cost=lambda chosen: (len(chosen), sum(max(0, pods[number].priority) for number in chosen)),
             trials_max=TRIALS_MAX,
+            at_most=(self._left, _ANY_PRIORITIES),
         )
         if found is None:
             return None
