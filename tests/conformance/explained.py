@@ -123,10 +123,17 @@ def _judge_pieces(finding: NodeFinding, relaxation: Relaxation, keep: int, *, is
 
 def _fits(problem: AllocationProblem, *, is_brute: bool) -> bool:
     """Whether devices can be had; a node selector that no allocation can carry does not count."""
-    if is_brute and count_devices(problem) <= FEW_DEVICES and _count_wanted(problem) <= FEW_WANTED:
+    few = count_devices(problem) <= FEW_DEVICES and _count_wanted(problem) <= FEW_WANTED
+    if is_brute and few and _has_names(problem):
         return fits_somehow(problem)
     decision = allocate(problem, share_ids=ShareIds(), budget_steps=SEARCH_STEPS)
     return isinstance(decision, Allocation) or (isinstance(decision, Refused) and decision.kind == "node-selector")
+
+
+def _has_names(problem: AllocationProblem) -> bool:
+    """Whether requests can be told apart; in some rows of upstream's table they have one name."""
+    names = [[request.name for request in claim.spec.requests] for claim in problem.claims]
+    return all(len(set(found)) == len(found) for found in names)
 
 
 def _count_wanted(problem: AllocationProblem) -> int:
@@ -139,6 +146,7 @@ def _names_something(reason: Reason, finding: NodeFinding) -> bool:
     names = {str(record.device.name) for record in finding.case.records.values()}
     names |= {part.device.device for part in finding.case.uses} | {str(part.holder) for part in finding.case.uses}
     names |= {str(pool.id) for pool in finding.case.view.pools} | {finding.case.node.name}
+    names |= {f"constraint {r.position} has neither" for r in finding.relaxations if r.part == "constraint"}
     names |= {relaxation.name for relaxation in finding.relaxations if relaxation.name} | set(GATES.values())
     return any(name in reason.text for name in names) and not re.search("does not fit|cannot allocate", reason.text)
 

@@ -26,6 +26,9 @@ def word_constraint(finding: NodeFinding, obstacles: Obstacles, relaxation: Rela
     if not isinstance(constraint, DeviceConstraint) or relaxation.place is None:
         raise TypeError(f"relaxation {relaxation.id}: found no constraint")
     claim, name = relaxation.place[0], relaxation.name
+    if not name:
+        text = f"constraint {relaxation.position} has neither matchAttribute nor distinctAttribute"
+        return text, (), {"rule": text}
     places = {
         place: (request, spec)
         for place, (request, spec) in find_places(finding).items()
