@@ -296,13 +296,11 @@ class Placer:
             return
         table = self._rate_all(plan, self._follow(nodes))
         ratings = self._settle(table.ratings)
-        if ratings is table.ratings:
-            best = table.find_best()
-            if best is None:
-                return
-            yield nodes[best], ratings[best]
-        else:
-            best = None
+        settled = ratings is not table.ratings
+        best = min(_list_costs(ratings), default=((), None))[1] if settled else table.find_best()
+        if best is None:
+            return
+        yield nodes[best], ratings[best]
         for _, place in sorted(_list_costs(ratings)):
             if place != best:
                 yield nodes[place], ratings[place]
