@@ -93,7 +93,7 @@ _GATE = Verdict("gate")
 class Selectors:
     """The selectors' answers for devices, kept with the devices; texts are compiled once."""
 
-    __slots__ = ("_derived", "_environment", "_features", "_is_stable", "_programs")
+    __slots__ = ("_derived", "_environment", "_features", "_is_stable", "_programs", "_reads")
 
     def __init__(self, features: Features) -> None:
         self._features = features
@@ -101,6 +101,7 @@ class Selectors:
         self._environment = CelEnvironment.for_stored_expressions(features)
         self._programs: dict[str, Program | CelCompileError] = {}
         self._derived: dict[str, Program | CelCompileError] = {}
+        self._reads: dict[str, frozenset[DeviceRead]] = {}
 
     def find_verdict(self, shape: RequestShape, record: DeviceRecord) -> Verdict:
         """Return what the class's, then the request's selectors say; the first that isn't true decides."""
@@ -133,10 +134,14 @@ class Selectors:
 
     def find_reads(self, text: str) -> frozenset[DeviceRead]:
         """Return what an expression reads of a device; nothing when it can't be compiled."""
-        program = self._programs.get(text)
-        if program is None:
-            program = self._programs[text] = self._compile(text, "selector")
-        return program.attributes_read() if isinstance(program, Program) else frozenset()
+        found = self._reads.get(text)
+        if found is None:
+            program = self._programs.get(text)
+            if program is None:
+                program = self._programs[text] = self._compile(text, "selector")
+            found = program.attributes_read() if isinstance(program, Program) else frozenset()
+            self._reads[text] = found
+        return found
 
     def find_false_clause(self, text: str, record: DeviceRecord) -> str:
         """Return the first part of an expression, between `&&` at its top, that is false for the device."""
@@ -154,6 +159,7 @@ class Selectors:
         """Drop all programs and answers, so that texts that nobody uses any more don't add up."""
         self._programs.clear()
         self._derived.clear()
+        self._reads.clear()
         for record in records:
             record.answers.clear()
             record.derived.clear()
