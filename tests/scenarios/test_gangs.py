@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from claimsmith.api.kinds import DEVICE_TAINT_RULE, NODE, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
+import pytest
+
+from claimsmith.api.kinds import DEVICE_TAINT_RULE, NODE, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
+from claimsmith.daemons.scheduler import SchedulerOptions
 from claimsmith.errors import ForbiddenError
 from claimsmith.kube.client import KubeClient
+from claimsmith.model.features import Features
 from tests.scenarios.scheduling import DRIVER, Bench, bench, meta
 from tests.scenarios.test_scheduler_conflicts import Once, delete_pod, faulty, lose
 
@@ -321,18 +325,26 @@ async def test_an_answer_that_is_lost_takes_back_what_was_written() -> None:
     assert [cluster.users(f"{name}-claim") for name in ("a", "b")] == [["a"], ["b"]]
 
 
-async def test_a_pod_that_is_deleted_while_the_gang_is_written_keeps_the_others_from_starting() -> None:
-    once = Once("claim status", lambda client, _: delete_pod(client, "b"))
-    async with bench(client=faulty(once)) as cluster:
+@pytest.mark.parametrize("waits", [True, False], ids=["devices may need time", "they don't"])
+async def test_a_pod_that_is_deleted_while_the_gang_is_written_keeps_the_others_from_starting(waits: bool) -> None:
+    once = Once("claim status", delete_second)
+    options = SchedulerOptions(features=Features(device_binding_and_status=waits))
+    async with bench(client=faulty(once), options=options) as cluster:
         await add_cards(cluster, "node-a", cards=2)
         await add_group(cluster)
         await add_members(cluster, ("a", "b"))
-        await cluster.until(lambda: once.counts["claim status"] > 1 and is_clean(cluster))
+        await cluster.until(lambda: once.counts["claim status"] >= 4 and is_clean(cluster))
         alone = cluster.node_of("a")
         await add_members(cluster, ("c",))
         await cluster.until(lambda: all(nodes_of(cluster, "a", "c")))
 
     assert alone == ""
+
+
+async def delete_second(client: KubeClient, name: str) -> None:
+    """Delete a pod of the gang; the list that follows is answered after everybody has been told."""
+    await delete_pod(client, "b")
+    await client.list(POD)
 
 
 async def test_a_binding_that_fails_gives_back_what_its_pod_had_and_is_tried_again() -> None:
