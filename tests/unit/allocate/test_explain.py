@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from claimsmith.allocate.explain import explain_nodes
-from claimsmith.allocate.explain.text import EVENT_LENGTH_MAX, format_event, format_reasons, group_reasons
+from claimsmith.allocate.explain.text import format_reasons
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason
@@ -53,12 +51,11 @@ def test_all_devices_that_are_too_many_for_a_claim_are_counted() -> None:
     assert [reason.text for reason in found] == ["33 devices requested, at most 32 allowed per claim"]
 
 
-def test_a_missing_class_is_named_once() -> None:
+def test_a_missing_class_is_told() -> None:
     wanted = claim("c", request("r", klass="nope"))
     found = explain_nodes(PreparedCluster.from_snapshot(snapshot(wanted), Features.all()), (wanted,), nodes=(node(),))
-    text = "0/1 nodes can serve the claims; claim default/c, request r: device class nope does not exist"
 
-    assert format_event(found, nodes=1) == text
+    assert [reason.text for reason in found] == ["device class nope does not exist"]
 
 
 def test_a_selector_shows_the_part_that_is_false() -> None:
@@ -184,27 +181,8 @@ def on_three_nodes() -> tuple[Reason, ...]:
     return explain_nodes(cluster, [claim("c")], nodes=nodes)
 
 
-def test_reasons_are_grouped_over_nodes() -> None:
-    (group,) = group_reasons(on_three_nodes())
-
-    assert (group.rule, group.nodes, len(group.devices)) == ("in use", ["n0", "n1", "n2"], 3)
-
-
 def test_text_for_people_goes_node_by_node() -> None:
     lines = format_reasons(on_three_nodes()).splitlines()
 
     assert lines[:2] == ["node n0:", "  claim default/c, request r: a in use by default/held-n0"]
     assert len(lines) == 6
-
-
-def test_an_event_counts_nodes_and_devices() -> None:
-    text = format_event(on_three_nodes(), nodes=3)
-
-    assert text == "0/3 nodes can serve the claims; claim default/c, request r: 3 devices on 3 nodes: in use"
-
-
-@pytest.mark.parametrize("count", [1, 40, 400])
-def test_an_event_is_never_too_long(count: int) -> None:
-    found = [Reason(kind="selector", text=f"reason {number} " + "x" * 50, node="n") for number in range(count)]
-
-    assert len(format_event(found, nodes=1)) <= EVENT_LENGTH_MAX

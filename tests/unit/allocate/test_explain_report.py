@@ -92,11 +92,24 @@ def test_the_text_tells_groups_reasons_and_what_would_help() -> None:
     assert f"  claim default/c, request r: relax {SIZE} > 4 to >= 1 → 3 nodes (small-0, small-1, small-2)" in lines
 
 
-def test_a_note_of_one_kind_of_nodes_names_no_node() -> None:
+def test_a_note_tells_how_many_nodes_and_which_one_is_shown() -> None:
     note = format_note(why(*cluster(2), WANTED, limits=ExplainLimits(with_fixes=False)))
     reason = f"gpu-0, gpu-1: selector {SIZE} > 4 is false"
 
-    assert note == f"0/2 nodes can serve the claims; claim default/c, request r: {reason}"
+    assert note == f"0/2 nodes can serve the claims; 2 nodes, as on small-0: claim default/c, request r: {reason}"
+
+
+def test_a_note_of_one_node_names_no_node() -> None:
+    note = format_note(why(*cluster(1), WANTED, limits=ExplainLimits(with_fixes=False)))
+
+    assert note.startswith("0/1 nodes can serve the claims; claim default/c, request r: gpu-0, gpu-1: selector")
+
+
+def test_a_note_tells_nodes_first_that_could_serve_at_another_time() -> None:
+    assert (
+        "; 2 nodes, as on large-0: claim default/c, request r: gpu-0 in use by"
+        in format_note(mixed()).partition("small")[0]
+    )
 
 
 def test_a_note_is_never_too_long() -> None:

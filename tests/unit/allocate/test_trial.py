@@ -18,7 +18,22 @@ from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.podgroup import PodGroup, PodGroupSpec
 from claimsmith.model.workload import PodClaim
-from claimsmith.testing.builders import NAMESPACE, claim, claim_ref, metadata, pod
+from claimsmith.testing.builders import (
+    DRIVER,
+    NAMESPACE,
+    alternatives,
+    claim,
+    claim_ref,
+    consumes,
+    counter_set,
+    device,
+    metadata,
+    node,
+    pod,
+    slice_,
+    sub,
+    template,
+)
 from tests.unit.allocate.trying import SET, cluster, held_by, names, ref, running, sharing, stranger, waiting
 
 
@@ -162,7 +177,7 @@ def test_a_gang_of_which_too_few_fit_takes_nothing() -> None:
 
     assert [isinstance(item, Placement) for item in decisions] == [False, False, True]
     assert isinstance(decisions[0], NoPlace)
-    assert decisions[0].message.startswith("only 1 of the 2 pods that gang default/gang needs fit; 0/1 nodes")
+    assert decisions[0].message.startswith("pod group default/gang: 1 of at least 2 pods fit together; then pod two:")
     assert list(after.pods) == [ref("other")]
 
 
@@ -194,3 +209,22 @@ def test_a_claim_is_not_taken_for_one_that_was_made_for_an_older_pod_of_the_name
 
     assert isinstance(found, Placement)
     assert found.pod.claim_names == {"gpu": "new-gpu-1"}
+
+
+def test_a_gang_that_deciding_one_by_one_starves_is_placed() -> None:
+    sizes = {"whole": 2, "half-0": 1, "half-1": 1}
+    parts = [
+        device(name, attributes={"size": size}, counters=[consumes("card", {"slots": size})])
+        for name, size in sizes.items()
+    ]
+    slices = (
+        slice_(name="counters", node="a", slice_count=2, shared_counters=(counter_set("card", {"slots": 2}),)),
+        slice_(*parts, name="parts", node="a", slice_count=2),
+    )
+    wish = alternatives("r", *(sub(f"s{n}", f'device.attributes["{DRIVER}"].size == {n}') for n in (2, 1)))
+    entry = PodClaim(name="card", template_name="any-size")
+    members = [pod(name, entry, pod_group="gang") for name in ("one", "two")]
+    snapshot = cluster({}, node("a"), *slices, template("any-size", wish), GANG)
+    _, decisions = place_all(snapshot, members, place=SchedulerTrial())
+
+    assert [isinstance(item, Placement) for item in decisions] == [True, True]

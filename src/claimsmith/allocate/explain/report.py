@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claimsmith.allocate.explain.text import EVENT_LENGTH_MAX
+from claimsmith.allocate.explain.text import EVENT_LENGTH_MAX, format_place
 from claimsmith.allocate.explain.values import Change, Explanation, Fix, NodeGroup
 from claimsmith.model.decision import Reason
-from claimsmith.model.names import ClaimRef
 
 __all__ = ["encode_explanation", "format_explanation", "format_note", "merge_groups"]
 
@@ -61,7 +60,7 @@ def format_note(explanation: Explanation) -> str:
     writer = _Note(f"0/{explanation.node_count} nodes can serve the claims")
     groups = sorted(merge_groups(explanation.groups), key=lambda group: bool(group.nodes) and not _may_pass(group))
     for group in groups:
-        where = "" if len(groups) == 1 and len(group.nodes) == explanation.node_count else _format_where(group.nodes)
+        where = _format_where(group.nodes) if explanation.node_count > 1 else ""
         for number, (place, reasons) in enumerate(_by_place(_tell(group.reasons))):
             start = f"; {where}" if not number else "; "
             start += f"{place}: " if place else ""
@@ -162,18 +161,12 @@ def _tell(reasons: Sequence[Reason]) -> list[Reason]:
 def _by_place(reasons: Iterable[Reason]) -> list[tuple[str, list[Reason]]]:
     found: dict[str, list[Reason]] = {}
     for reason in reasons:
-        found.setdefault(_format_place(reason.claim, reason.request), []).append(reason)
+        found.setdefault(format_place(reason.claim, reason.request), []).append(reason)
     return list(found.items())
 
 
-def _format_place(claim: ClaimRef | None, request: str) -> str:
-    if claim is None:
-        return ""
-    return f"claim {claim}, request {request}" if request else f"claim {claim}"
-
-
 def _format_where(nodes: Sequence[str]) -> str:
-    return f"{len(nodes)} nodes, as {nodes[0]}: " if len(nodes) > 1 else f"{nodes[0]}: " if nodes else ""
+    return f"{len(nodes)} nodes, as on {nodes[0]}: " if len(nodes) > 1 else f"{nodes[0]}: " if nodes else ""
 
 
 def _format_nodes(nodes: Sequence[str]) -> str:
