@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from claimsmith.allocate.budgets import count_violations
 from claimsmith.allocate.cheapest_set import TRIALS_MAX, CheapestSet, find_cheapest_set
 from claimsmith.allocate.neighbourhood import Neighbourhoods
-from claimsmith.allocate.trial import NoPlace, Placement, PlacePod, PodDecision, place_all, put_pod, take_pods
+from claimsmith.allocate.trial import NoPlace, Placement, PlacePod, PodDecision, place_all, take_pods
 from claimsmith.model.names import PodRef
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
@@ -171,16 +171,8 @@ class _Search:
         return [pod for pod in pods if pod.node_name and not pod.finished and pod.priority < priority]
 
     def _fits(self, cluster: ClusterSnapshot) -> bool:
-        left = len(self.pods) - self.needed
-        for pod in self.pods:
-            found = self.place(cluster, pod, explain=False)
-            if isinstance(found, Placement):
-                cluster = put_pod(cluster, found)
-            elif left == 0:
-                return False
-            else:
-                left -= 1
-        return True
+        _, decisions = place_all(cluster, self.pods, place=self.place, explain=False)
+        return sum(isinstance(item, Placement) for item in decisions) >= self.needed
 
     def _look_at_parts(self, cluster: ClusterSnapshot, candidates: Sequence[Pod]) -> None:
         """Look at each node for itself when there is one pod; at all of them together for several."""

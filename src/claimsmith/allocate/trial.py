@@ -9,7 +9,7 @@ Source: pkg/controller/resourceclaim/controller.go of kubernetes v1.37.2 (what b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -87,6 +87,19 @@ class PlacePod(Protocol):
             snapshot: The cluster.
             pod: The pod, without a node; it need not be in the snapshot.
             explain: Say why there is no node.
+        """
+        ...
+
+    def place_gang(
+        self, snapshot: ClusterSnapshot, gang: PodGroup, pods: Sequence[Pod], *, explain: bool = True
+    ) -> tuple[PodDecision, ...]:
+        """Return where waiting pods of a gang go, decided together; nobody goes anywhere when too few fit.
+
+        Args:
+            snapshot: The cluster; pods of the gang that have a node in it count.
+            gang: The gang.
+            pods: The pods; they need not be in the snapshot.
+            explain: Say why there are no nodes.
         """
         ...
 
@@ -239,52 +252,24 @@ def place_all(
 ) -> tuple[ClusterSnapshot, tuple[PodDecision, ...]]:
     """Place pods one after another; each decision counts for the next.
 
-    The pods of a gang are placed in one go where the first of them stands; when too few of them fit, none does.
+    The pods of a gang are placed together where the first of them stands.
 
     Returns:
         The cluster after all of them, and a decision for each.
     """
     decisions: list[PodDecision] = []
     for unit in split_queue(snapshot, pods):
-        snapshot, made = _place_unit(snapshot, unit, place=place, explain=explain)
+        gang = _find_gang(snapshot, unit[0])
+        if gang is None:
+            made: tuple[PodDecision, ...] = (place(snapshot, unit[0], explain=explain),)
+        else:
+            made = place.place_gang(snapshot, gang, unit, explain=explain)
+        snapshot = put_pods(snapshot, [item for item in made if isinstance(item, Placement)])
         decisions += made
     return snapshot, tuple(decisions)
 
 
-def _place_unit(
-    before: ClusterSnapshot, unit: tuple[Pod, ...], *, place: PlacePod, explain: bool
-) -> tuple[ClusterSnapshot, list[PodDecision]]:
-    after, decisions = before, list[PodDecision]()
-    for pod in unit:
-        decision = place(after, pod, explain=explain)
-        if isinstance(decision, Placement):
-            after = put_pod(after, decision)
-        decisions.append(decision)
-    gang = _find_gang(before, unit[0])
-    if gang is None or all(isinstance(item, Placement) for item in decisions):
-        return after, decisions
-    needed, running = gang.spec.min_count or 0, _count_running(after, gang)
-    if running >= needed:
-        return after, decisions
-    why = next(item.message for item in decisions if isinstance(item, NoPlace))
-    message = f"only {running} of the {needed} pods that gang {gang.ref} needs fit; {why}" if explain else ""
-    return before, [
-        NoPlace(pod=pod, message=message, reasons=_reasons(item)) for pod, item in zip(unit, decisions, strict=True)
-    ]
-
-
 def _find_gang(snapshot: ClusterSnapshot, pod: Pod) -> PodGroup | None:
+    """Return the group of a pod if its pods are placed together."""
     group = snapshot.pod_groups.get(PodGroupRef(pod.metadata.namespace, pod.pod_group)) if pod.pod_group else None
-    return group if group is not None and group.spec.is_gang else None
-
-
-def _count_running(snapshot: ClusterSnapshot, gang: PodGroup) -> int:
-    """Return how many pods of a gang have a node."""
-    return sum(
-        PodGroupRef(pod.metadata.namespace, pod.pod_group) == gang.ref and bool(pod.node_name) and not pod.finished
-        for pod in snapshot.pods.values()
-    )
-
-
-def _reasons(decision: PodDecision) -> tuple[Reason, ...]:
-    return decision.reasons if isinstance(decision, NoPlace) else ()
+    return group if group is not None and (group.spec.is_gang or group.spec.topology_keys) else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,19 @@ from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.trial import NoPlace, Placement, PodDecision, find_pod_claims
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.made_claims import find_missing_template, name_special_claim, plan_made_claims
+from claimsmith.daemons.scheduler_claims import Unplaced
 from claimsmith.daemons.scheduler_decide import Decider, Placed
+from claimsmith.daemons.scheduler_gang import GangDecider
+from claimsmith.daemons.scheduler_joint import JointDecider
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.deviations import OURS, Deviation
 from claimsmith.model.metadata import Metadata
+from claimsmith.model.names import ClaimRef
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
+from claimsmith.schedule.gangs import Gang, find_group_ref
 from claimsmith.schedule.groupclaims import find_claim_consumer
 
 __all__ = ["SchedulerTrial"]
@@ -36,45 +42,73 @@ class SchedulerTrial:
 
     def __init__(self, *, deviations: frozenset[Deviation] = OURS) -> None:
         self._cache = ClusterCache()
-        self._decider = Decider(self._cache, PreparedCluster(deviations=deviations))
+        cluster = PreparedCluster(deviations=deviations)
+        self._decider = Decider(self._cache, cluster)
+        joint = JointDecider(self._cache, cluster, self._decider) if deviations == OURS else None
+        self._gangs = GangDecider(self._cache, self._decider, joint=joint)
         self._seen = _EMPTY
         self.decisions = 0
-        """How often a pod was tried."""
+        """How often a pod, or a gang, was tried."""
 
     def __call__(self, snapshot: ClusterSnapshot, pod: Pod, *, explain: bool = True) -> PodDecision:
         """Return where the pod goes, or why nowhere (see `PlacePod`)."""
         self.decisions += 1
-        pod = pod if pod.uid else replace(pod, metadata=replace(pod.metadata, uid=f"pod/{pod.ref}"))
-        missing = find_missing_template(pod, snapshot.templates)
-        if missing:
-            return NoPlace(pod=pod, message=missing)
-        self._follow(snapshot)
-        group = snapshot.pod_groups.get(PodGroupRef(pod.ref.namespace, pod.pod_group)) if pod.pod_group else None
-        complete, made = plan_made_claims(pod, group, templates=snapshot.templates, find_claim=snapshot.claims.get)
-        for claim in made:
-            self._cache.see_claim(None, claim)
-        try:
-            decision = self._decide(complete, explain=explain)
-            return replace(decision, pod=pod) if isinstance(decision, NoPlace) else decision
-        finally:
-            for claim in made:
-                self._cache.see_claim(claim, None)
+        ref = PodGroupRef(pod.ref.namespace, pod.pod_group)
+        with self._show(snapshot, (pod,), snapshot.pod_groups.get(ref)) as complete:
+            missing = find_missing_template(pod, snapshot.templates)
+            if missing:
+                return NoPlace(pod=_identify(pod), message=missing)
+            outcome = self._decider.decide(complete[0], explain=explain)
+            return _settle(complete[0], outcome) if isinstance(outcome, Placed) else _refuse(_identify(pod), outcome)
 
-    def _decide(self, pod: Pod, *, explain: bool) -> PodDecision:
-        outcome = self._decider.decide(pod, explain=explain)
-        if not isinstance(outcome, Placed):
-            is_error = outcome.reason == "SchedulerError"
-            return NoPlace(pod=pod, message=outcome.message, reasons=outcome.reasons, is_error=is_error)
-        allocated = [
-            replace(_reserve(name_special_claim(claim, pod), pod, outcome.group), allocation=result)
-            for claim, result in outcome.allocated
-        ]
-        shared = [_reserve(claim, pod, outcome.group) for claim in outcome.reserved]
-        placed = replace(pod, node_name=outcome.node, node_allocatable=outcome.node_allocatable)
-        special = next((claim.ref.name for claim in allocated if claim.ref not in find_pod_claims(pod)), "")
-        if special:
-            placed = replace(placed, extended_claim_name=special, extended_mappings=outcome.mappings)
-        return Placement(pod=placed, claims=(*allocated, *shared))
+    def place_gang(
+        self, snapshot: ClusterSnapshot, gang: PodGroup, pods: Sequence[Pod], *, explain: bool = True
+    ) -> tuple[PodDecision, ...]:
+        """Return where pods of a gang go, decided jointly (see `PlacePod`)."""
+        self.decisions += 1
+        with self._show(snapshot, pods, gang) as complete:
+            missing = next((text for pod in pods if (text := find_missing_template(pod, snapshot.templates))), "")
+            if missing:
+                return tuple(NoPlace(pod=_identify(pod), message=missing) for pod in pods)
+            members = [pod for pod in snapshot.pods.values() if find_group_ref(pod) == gang.ref and not pod.finished]
+            placed = tuple(pod for pod in members if pod.node_name)
+            found = self._gangs.decide(Gang(ref=gang.ref, group=gang, waiting=complete, placed=placed), explain=explain)
+            if isinstance(found, Unplaced):
+                return tuple(_refuse(_identify(pod), found) for pod in pods)
+            got = {pod.uid: _settle(pod, outcome) for pod, outcome in found.placed}
+            left = {pod.uid: problem for pod, problem in found.left}
+            own = [_identify(pod) for pod in pods]
+            return tuple(got.get(pod.uid) or _refuse(pod, left.get(pod.uid)) for pod in own)
+
+    @contextmanager
+    def _show(
+        self, snapshot: ClusterSnapshot, pods: Sequence[Pod], group: PodGroup | None
+    ) -> Iterator[tuple[Pod, ...]]:
+        """Make the cache show a snapshot, and in it some pods with the claims that are made for them."""
+        self._follow(snapshot)
+        claims: dict[ClaimRef, ResourceClaim] = {}
+        complete = []
+        for pod in map(_identify, pods):
+            pod, made = plan_made_claims(
+                pod,
+                group,
+                templates=snapshot.templates,
+                find_claim=lambda ref: claims.get(ref) or snapshot.claims.get(ref),
+            )
+            claims.update((claim.ref, claim) for claim in made)
+            complete.append(pod)
+        for claim in claims.values():
+            self._cache.see_claim(None, claim)
+        shown = complete if len(complete) > 1 else []  # a single pod is decided without its being counted
+        for pod in shown:
+            self._cache.see_pod(snapshot.pods.get(pod.ref), pod)
+        try:
+            yield tuple(complete)
+        finally:
+            for pod in shown:
+                self._cache.see_pod(pod, snapshot.pods.get(pod.ref))
+            for claim in claims.values():
+                self._cache.see_claim(claim, None)
 
     def _follow(self, snapshot: ClusterSnapshot) -> None:
         """Make the cache show a snapshot."""
@@ -119,6 +153,31 @@ def _follow_map(old: Mapping[Any, Any], new: Mapping[Any, Any], see: Callable[[A
     for key, value in new.items():
         if old.get(key) is not value:
             see(None, value)
+
+
+def _identify(pod: Pod) -> Pod:
+    return pod if pod.uid else replace(pod, metadata=replace(pod.metadata, uid=f"pod/{pod.ref}"))
+
+
+def _refuse(pod: Pod, unplaced: Unplaced | None) -> NoPlace:
+    if unplaced is None:
+        return NoPlace(pod=pod)
+    is_error = unplaced.reason == "SchedulerError"
+    return NoPlace(pod=pod, message=unplaced.message, reasons=unplaced.reasons, is_error=is_error)
+
+
+def _settle(pod: Pod, outcome: Placed) -> Placement:
+    """Return the pod and its claims as they are once a decision is carried out."""
+    allocated = [
+        replace(_reserve(name_special_claim(claim, pod), pod, outcome.group), allocation=result)
+        for claim, result in outcome.allocated
+    ]
+    shared = [_reserve(claim, pod, outcome.group) for claim in outcome.reserved]
+    placed = replace(pod, node_name=outcome.node, node_allocatable=outcome.node_allocatable)
+    special = next((claim.ref.name for claim in allocated if claim.ref not in find_pod_claims(pod)), "")
+    if special:
+        placed = replace(placed, extended_claim_name=special, extended_mappings=outcome.mappings)
+    return Placement(pod=placed, claims=(*allocated, *shared))
 
 
 def _reserve(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> ResourceClaim:
