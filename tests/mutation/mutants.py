@@ -14,7 +14,20 @@ from typing import Final
 __all__ = ["LISTS", "ROOT", "Mutant", "Verdict", "find_faults", "judge", "mutate", "read_mutants"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LISTS: Final = ("search", "verify", "cel", "ledger", "health", "groups", "whatif", "gang", "lint", "mig", "explain")
+LISTS: Final = (
+    "search",
+    "verify",
+    "cel",
+    "ledger",
+    "health",
+    "groups",
+    "whatif",
+    "gang",
+    "lint",
+    "mig",
+    "explain",
+    "cpsat",
+)
 """Names of the lists; each is a file `<name>.toml` beside this one."""
 
 _FAILED: Final = 1

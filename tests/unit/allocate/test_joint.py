@@ -336,6 +336,15 @@ def test_a_shared_claim_is_allocated_once_and_binds_its_members() -> None:
     assert (decision.status, decision.fallbacks) == ("optimal", 0)
 
 
+def test_members_of_a_shared_claim_follow_it_where_it_is() -> None:
+    slices = [slice_(gpu(f"{name}-gpu"), gpu(f"{name}-more"), node=name, name=name) for name in ("n-1", "n-2")]
+    shared = claim("shared")
+    batch = Batch(members=tuple(Member(name=name, claims=(shared, claim(name))) for name in ("a", "b")))
+    decision = decide(prepare(*slices), batch, nodes=(node("n-1"), node("n-2")))
+
+    assert (decision.objective[0], decision.status, decision.fallbacks) == (("placed", 1), "optimal", 0)
+
+
 def test_a_shared_claim_of_a_fabric_binds_to_the_nodes_that_reach_it() -> None:
     fabric = slice_(device("switch"), name="fabric", node=None, pool="fabric", node_selector=on_nodes(zone="east"))
     local = [slice_(gpu(f"{name}-gpu"), node=name, name=name) for name in ("n-1", "n-2", "n-3")]
@@ -384,6 +393,28 @@ def test_a_small_wish_takes_the_small_device() -> None:
     decision = decide(prepare(slice_(big, small)), Batch(members=members(claim("a"))))
 
     assert list_devices(decision) == {"a": ["small"]}
+
+
+def big_or_small() -> tuple[PreparedCluster, Batch]:
+    """A claim that prefers the big device, which is the dearer one."""
+    cluster = prepare(slice_(gpu("big", memory="80Gi", model="big"), gpu("small", memory="24Gi", model="small")))
+    names = ("big", "small")
+    choices = (sub(name, f'device.attributes["gpu.example.test"].model == "{name}"') for name in names)
+    return cluster, Batch(members=members(claim("a", alternatives("r", *choices))))
+
+
+def test_later_terms_never_worsen_earlier_ones() -> None:
+    decision = decide(*big_or_small())
+
+    assert decision.objective[:3] == (("placed", 1), ("rank", 0), ("waste", 1000))
+    assert decision.status == "optimal"
+
+
+def test_what_there_was_no_effort_to_prove_stays_open() -> None:
+    decision = decide(*big_or_small(), limits=JointLimits(solver_effort=1e-9))
+
+    assert decision.status == "feasible"
+    assert decision.bound == (("placed", 1), ("rank", 0), ("waste", 300))
 
 
 def test_packing_fills_a_node_that_is_in_use() -> None:

@@ -11,7 +11,7 @@ from claimsmith.allocate.cpsat.assignment import assign
 from claimsmith.allocate.cpsat.hint import FirstFit, OneByOne, count_devices, list_units
 from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.ledger import BatchLedger
-from claimsmith.allocate.cpsat.linear import LinearModel
+from claimsmith.allocate.cpsat.linear import LinearModel, evaluate
 from claimsmith.allocate.cpsat.model import PlacementModel, build_placement
 from claimsmith.allocate.cpsat.nodes import choose_nodes, preselect_nodes
 from claimsmith.allocate.cpsat.objective import Objective
@@ -62,6 +62,10 @@ class BatchModel:
         """Its variables and rows."""
         return self.placement.linear
 
+    def measure(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Return what each level comes to."""
+        return tuple(evaluate(level.expression, values) for level in self.levels)
+
     def describe_gaps(self, layout: Layout) -> tuple[str, ...]:
         """Return what the model does not say about the batch."""
         left_out = (f"member {layout.members[place].name}: {why}" for place, why in sorted(self.left_out.items()))
@@ -73,7 +77,7 @@ class Solved:
     """What came of the solver.
 
     Args:
-        solution: Its answer; None when it is of no use.
+        solution: Its answer; None when it is no better than the one to start from, or of no use.
         bounds: The least cost of each level that is possible, as far as it is proven; ends after the first open one.
         problem: Why there is no answer although the solver gave one: a fault of the model; empty when there is none.
     """
@@ -152,7 +156,9 @@ def solve_batch(
         seed=limits.seed,
     )
     bounds = tuple(bound + level.constant for bound, level in zip(answer.bounds, batch.levels, strict=False))
-    solution, problem = _realise(layout, batch, answer.values, limits=limits, share_ids=share_ids)
+    solution, problem = None, ""
+    if batch.measure(answer.values) != batch.measure(start) or batch.left_out:
+        solution, problem = _realise(layout, batch, answer.values, limits=limits, share_ids=share_ids)
     if gaps:
         bounds = ()
     return Solved(solution=solution, bounds=bounds, gaps=gaps, problem=problem, effort=answer.effort)
