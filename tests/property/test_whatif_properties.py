@@ -8,7 +8,7 @@ from itertools import chain, combinations, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claimsmith.allocate.budgets import count_violations
+from claimsmith.allocate.budgets import BudgetLedger
 from claimsmith.allocate.cheapest_set import find_cheapest_set
 from claimsmith.allocate.defrag import Goal, Shape, measure, plan_defrag
 from claimsmith.allocate.preempt import find_victims
@@ -59,6 +59,12 @@ def subsets(pods: list[Pod]) -> list[tuple[Pod, ...]]:
 def all_placed(snapshot: ClusterSnapshot, pods: list[Pod]) -> bool:
     _, decisions = place_all(snapshot, pods, place=TRIAL, explain=False)
     return all(isinstance(item, Placement) for item in decisions)
+
+
+def count_violations(snapshot: ClusterSnapshot, victims: tuple[Pod, ...]) -> int:
+    """Take the victims one after another; count those that a budget forbids."""
+    ledger = BudgetLedger.of(snapshot)
+    return sum(bool(ledger.take(pod)) for pod in victims)
 
 
 def price(snapshot: ClusterSnapshot, victims: tuple[Pod, ...]) -> tuple[int, int, int, int]:

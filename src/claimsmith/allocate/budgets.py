@@ -6,14 +6,16 @@ pkg/controller/disruption (what a budget allows when its controller has not said
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from claimsmith.model.names import PodRef
 from claimsmith.model.policy import BudgetRef, DisruptionBudget
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 
-__all__ = ["BudgetLedger", "count_violations", "find_allowed"]
+__all__ = ["BudgetLedger", "find_allowed"]
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +27,7 @@ class BudgetLedger:
     """
 
     budgets: dict[BudgetRef, tuple[DisruptionBudget, int]] = field(default_factory=dict)
+    _of_pods: dict[PodRef, tuple[BudgetRef, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> BudgetLedger:
@@ -47,14 +50,22 @@ class BudgetLedger:
             budget, left = self.budgets[ref]
             self.budgets[ref] = (budget, left + 1)
 
-    def _find_budgets(self, pod: Pod) -> list[BudgetRef]:
-        return [ref for ref, (budget, _) in self.budgets.items() if _counts(budget, pod)]
+    def count_violations(self, pods: Iterable[Pod]) -> int:
+        """Return how many of some pods could only go against a budget, when they all go at once; none is counted."""
+        taken: Counter[BudgetRef] = Counter()
+        violations = 0
+        for pod in pods:
+            refs = self._find_budgets(pod)
+            violations += any(self.budgets[ref][1] <= taken[ref] for ref in refs)
+            taken.update(refs)
+        return violations
 
-
-def count_violations(snapshot: ClusterSnapshot, pods: Iterable[Pod]) -> int:
-    """Return how many of some pods could only go against a budget, when they all go at once."""
-    ledger = BudgetLedger.of(snapshot)
-    return sum(bool(ledger.take(pod)) for pod in pods)
+    def _find_budgets(self, pod: Pod) -> tuple[BudgetRef, ...]:
+        known = self._of_pods.get(pod.ref)
+        if known is None:
+            known = tuple(ref for ref, (budget, _) in self.budgets.items() if _counts(budget, pod))
+            self._of_pods[pod.ref] = known
+        return known
 
 
 def find_allowed(budget: DisruptionBudget, snapshot: ClusterSnapshot) -> int:

@@ -21,6 +21,7 @@ from claimsmith.allocate.whatif.changes import copy_pod
 from claimsmith.allocate.whatif.draining import group_by_claims, is_remade, stays_on_node
 from claimsmith.model.claim import DeviceResult, ResourceClaim
 from claimsmith.model.names import ClaimRef, DeviceId, PodRef
+from claimsmith.model.podgroup import PodGroupRef
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 
@@ -140,12 +141,13 @@ def _fill(snapshot: ClusterSnapshot, shape: Shape, *, place: PlacePod) -> tuple[
 def plan_defrag(snapshot: ClusterSnapshot, goal: Goal, *, moves: int, place: PlacePod) -> DefragPlan:
     """Return steps that move at most some pods and raise a goal; each next hole is the one that costs fewest moves.
 
-    Pods of DaemonSets, static pods, pods that are ending and those that a disruption budget keeps are not moved.
+    Pods of DaemonSets, static pods, pods that are ending, those that a disruption budget keeps, and those of groups
+    that are only disrupted whole are not moved.
 
     Args:
         moves: Most pods to move; >= 0.
     """
-    planner = _Planner(place=place, budgets=snapshot, left=moves)
+    planner = _Planner(snapshot, place=place, left=moves)
     before = measure(snapshot, goal, place=place)
     if goal.kind == "largest":
         stopped = planner.raise_largest(snapshot, goal, before[0])
@@ -178,13 +180,14 @@ class _Planner:
     """Finds hole after hole.
 
     Args:
-        budgets: The cluster before the first move, whose disruption budgets count.
+        cluster: The cluster before the first move, whose disruption budgets count.
         left: How many pods may still be moved.
     """
 
-    def __init__(self, *, place: PlacePod, budgets: ClusterSnapshot, left: int) -> None:
+    def __init__(self, cluster: ClusterSnapshot, *, place: PlacePod, left: int) -> None:
         self._place, self._left = place, left
-        self._fixed = frozenset(ref for ref, pod in budgets.pods.items() if not _is_movable(pod, budgets))
+        ledger = BudgetLedger.of(cluster)
+        self._fixed = frozenset(ref for ref, pod in cluster.pods.items() if not _is_movable(pod, cluster, ledger))
         self.steps: list[MoveStep] = []
         self.kept_free: list[DeviceId] = []
 
@@ -306,10 +309,11 @@ class _Planner:
         return cluster
 
 
-def _is_movable(pod: Pod, snapshot: ClusterSnapshot) -> bool:
+def _is_movable(pod: Pod, snapshot: ClusterSnapshot, budgets: BudgetLedger) -> bool:
+    group = snapshot.pod_groups.get(PodGroupRef(pod.metadata.namespace, pod.pod_group))
     if stays_on_node(pod) or pod.metadata.deletion_timestamp is not None or pod.finished:
         return False
-    return not BudgetLedger.of(snapshot).take(pod)
+    return (group is None or group.spec.disruption_mode != "all") and not budgets.count_violations([pod])
 
 
 def _is_valid(cluster: ClusterSnapshot, placement: Placement) -> bool:

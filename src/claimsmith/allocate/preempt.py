@@ -13,15 +13,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from claimsmith.allocate.budgets import count_violations
+from claimsmith.allocate.budgets import BudgetLedger
 from claimsmith.allocate.cheapest_set import TRIALS_MAX, CheapestSet, find_cheapest_set
 from claimsmith.allocate.neighbourhood import Neighbourhoods
 from claimsmith.allocate.trial import NoPlace, Placement, PlacePod, PodDecision, place_all, take_pods
 from claimsmith.model.names import PodRef
+from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 
 __all__ = ["PreemptLimits", "Preemption", "PreemptionCost", "find_victims"]
+
+Unit = tuple[Pod, ...]
+"""Pods that can only be given up together."""
 
 
 class PreemptionCost(NamedTuple):
@@ -111,6 +115,7 @@ class _Search:
     needed: int
     limits: PreemptLimits
     trials: int = 0
+    _budgets: BudgetLedger = field(default_factory=BudgetLedger)
     _lowest: int = 0
     _best: tuple[tuple[int, ...], tuple[Pod, ...], bool] | None = field(default=None)
 
@@ -126,6 +131,7 @@ class _Search:
             message = f"{', '.join(never)} may not preempt: preemptionPolicy is Never"
             return self._conclude("forbidden", cluster, leaving=leaving, message=message)
         candidates = self._find_candidates(cluster.pods.values())
+        self._budgets = BudgetLedger.of(self.snapshot)
         self._lowest = min((pod.priority for pod in candidates), default=0)
         self._look_at_parts(cluster, candidates)
         return self._choose(cluster, candidates, leaving)
@@ -188,23 +194,41 @@ class _Search:
 
     def _look_at(self, part: ClusterSnapshot, candidates: Sequence[Pod]) -> None:
         """Take the cheapest victims of a part of the cluster if no cheaper ones are known."""
-        worth = sorted(filter(self._may_improve, candidates), key=self._value, reverse=True)
+        units = self._gather_units(candidates)
+        worth = sorted(filter(self._may_improve, units), key=self._value, reverse=True)
 
         def is_enough(chosen: frozenset[int]) -> bool:
-            return self._fits(take_pods(part, [worth[number].ref for number in chosen]))
+            return self._fits(take_pods(part, [pod.ref for number in chosen for pod in worth[number]]))
 
         found = find_cheapest_set(
             range(len(worth)),
             is_enough=is_enough,
-            cost=lambda chosen: self._key(self._cost([worth[number] for number in chosen])),
+            cost=lambda chosen: self._key(self._cost(_join(worth[number] for number in chosen))),
             trials_max=self.limits.trials_max,
         )
         if found is not None:
             self._keep(found, worth)
 
-    def _keep(self, found: CheapestSet, worth: Sequence[Pod]) -> None:
+    def _gather_units(self, candidates: Sequence[Pod]) -> list[Unit]:
+        """Return what can be given up: pods one by one, those of a group that is only disrupted whole together.
+
+        Source: disruptionMode of PodGroup; KEP-5710.
+        """
+        units: dict[object, Unit] = {}
+        for pod in candidates:
+            group = self.snapshot.pod_groups.get(PodGroupRef(pod.metadata.namespace, pod.pod_group))
+            if group is None or group.spec.disruption_mode != "all":
+                units[pod.ref] = (pod,)
+            elif group.ref not in units:
+                members = [item for item in self.snapshot.pods.values() if _is_member(item, group)]
+                if len(self._find_candidates(members)) == len(members):
+                    units[group.ref] = tuple(members)
+        return list(units.values())
+
+    def _keep(self, found: CheapestSet, worth: Sequence[Unit]) -> None:
         self.trials += found.trials
-        victims = tuple(sorted((worth[number] for number in found.chosen), key=lambda pod: (pod.priority, pod.ref)))
+        pods = _join(worth[number] for number in found.chosen)
+        victims = tuple(sorted(pods, key=lambda pod: (pod.priority, pod.ref)))
         key = self._key(self._cost(victims))
         if self._best is None or key < self._best[0]:
             proven = found.is_optimal and (self._best is None or self._best[2])
@@ -212,18 +236,18 @@ class _Search:
         elif not found.is_optimal:
             self._best = (self._best[0], self._best[1], False)
 
-    def _may_improve(self, pod: Pod) -> bool:
-        """Tell whether a set with this pod may still be cheaper than the best that is known."""
-        return self._best is None or self._key(self._cost((pod,))) < self._best[0]
+    def _may_improve(self, unit: Unit) -> bool:
+        """Tell whether a set with this unit may still be cheaper than the best that is known."""
+        return self._best is None or self._key(self._cost(unit)) < self._best[0]
 
-    def _value(self, pod: Pod) -> tuple[int, ...]:
-        """How much a pod is best spared; those that are worth least stand first among what is given up."""
-        return (*self._key(self._cost((pod,))), -len(pod.claims))
+    def _value(self, unit: Unit) -> tuple[int, ...]:
+        """How much a unit is best spared; those that are worth least stand first among what is given up."""
+        return (*self._key(self._cost(unit)), -sum(len(pod.claims) for pod in unit))
 
     def _cost(self, victims: Sequence[Pod]) -> PreemptionCost:
         return PreemptionCost(
             highest_priority=max((pod.priority for pod in victims), default=self._lowest),
-            violations=count_violations(self.snapshot, victims),
+            violations=self._budgets.count_violations(victims),
             pods=len(victims),
             priorities=sum(pod.priority - self._lowest for pod in victims),
         )
@@ -233,3 +257,13 @@ class _Search:
         if self.limits.violate_budgets:
             return tuple(cost)
         return (cost.violations, cost.highest_priority, cost.pods, cost.priorities)
+
+
+def _join(units: Iterable[Unit]) -> tuple[Pod, ...]:
+    return tuple(pod for unit in units for pod in unit)
+
+
+def _is_member(pod: Pod, group: PodGroup) -> bool:
+    """Tell whether a pod is of a group and runs, or is about to."""
+    is_of_group = PodGroupRef(pod.metadata.namespace, pod.pod_group) == group.ref
+    return is_of_group and bool(pod.node_name) and not pod.finished

@@ -10,7 +10,8 @@ from claimsmith.allocate.preempt import PreemptionCost, PreemptLimits, find_vict
 from claimsmith.allocate.trial import Placement
 from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.model.names import DeviceId
-from claimsmith.testing.builders import DRIVER, allocated, claim, device, gpu, node, slice_
+from claimsmith.model.podgroup import PodGroup, PodGroupSpec
+from claimsmith.testing.builders import DRIVER, allocated, claim, device, gpu, metadata, node, slice_
 from tests.unit.allocate.trying import budget, cluster, held_by, names, ref, running, sharing, stranger, waiting
 
 TRIAL = SchedulerTrial()
@@ -177,3 +178,23 @@ def test_victims_of_different_sizes_are_exchanged_for_the_cheapest() -> None:
     assert names(find_victims(snapshot, [waiting("new", 3, priority=9)], place=TRIAL).victims) == ["big"]
     assert names(find_victims(snapshot, [waiting("new", 1, priority=9)], place=TRIAL).victims) == ["big"]
     assert names(find_victims(snapshot, [waiting("new", 4, priority=9)], place=TRIAL).victims) == ["big", "small"]
+
+
+def test_a_group_that_is_only_disrupted_whole_goes_whole() -> None:
+    spec = PodGroupSpec(min_count=2, disruption_mode="all")
+    group = PodGroup(metadata=metadata("gang", {}, namespaced=True), spec=spec)
+    held = [running("one", "a", "g0"), running("two", "b", "g0")]
+    gang = [(replace(holder, pod_group="gang"), made) for holder, made in held]
+    found = find_victims(cluster({"a": 1, "b": 1}, group, *gang), [waiting("new", priority=9)], place=TRIAL)
+
+    assert (names(found.victims), found.cost) == (["one", "two"], PreemptionCost(0, 0, 2, 0))
+
+
+def test_a_group_with_a_pod_of_higher_priority_that_is_only_disrupted_whole_stays() -> None:
+    spec = PodGroupSpec(min_count=2, disruption_mode="all")
+    group = PodGroup(metadata=metadata("gang", {}, namespaced=True), spec=spec)
+    held = [running("one", "a", "g0"), running("two", "b", "g0", priority=10)]
+    gang = [(replace(holder, pod_group="gang"), made) for holder, made in held]
+    found = find_victims(cluster({"a": 1, "b": 1}, group, *gang), [waiting("new", priority=9)], place=TRIAL)
+
+    assert found.status == "impossible"
