@@ -8,7 +8,7 @@ new place has to be made by another one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -50,13 +50,25 @@ class _Runner:
 
 @dataclass(slots=True, eq=False)
 class _Site:
-    """A node in plain numbers."""
+    """A node in plain numbers.
+
+    Args:
+        different: Its runners, of those that are alike one.
+    """
 
     node: TraceNode
     cpu_milli: int = 0
     memory_mib: int = 0
     free: dict[str, int] = field(default_factory=dict)
     runners: dict[int, _Runner] = field(default_factory=dict)
+    different: list[_Runner] = field(default_factory=list)
+
+    def find_different(self) -> None:
+        """List the runners, of those that are alike and leave the same room one; those with the least GPUs first."""
+        found: dict[object, _Runner] = {}
+        for runner in self.runners.values():
+            found.setdefault((runner.pod, *[self.free[gpu] for gpu in runner.gpus]), runner)
+        self.different = sorted(found.values(), key=lambda runner: (runner.pod.total_milli, runner.pod.cpu_milli))
 
     def accepts(self, pod: TracePod) -> bool:
         """Tell whether the node is of a kind that suits the pod."""
@@ -91,6 +103,10 @@ class _Plan:
     site: _Site
     moves: tuple[tuple[_Runner, _Site], ...] = ()
 
+    def touches(self, sites: Collection[int]) -> bool:
+        """Tell whether it has to do with one of the nodes, which are named by identity."""
+        return id(self.site) in sites or any(id(target) in sites for _, target in self.moves)
+
 
 class _Mover:
     def __init__(self, cluster: ReplayCluster, refused: Sequence[TracePod]) -> None:
@@ -119,6 +135,7 @@ class _Mover:
                 return moves
             else:
                 self._hopeless.clear()
+                self._single.clear()
                 is_thorough = True
 
     def _find_plan(self, allowed: int) -> tuple[TracePod, _Plan] | None:
@@ -153,7 +170,7 @@ class _Mover:
         for site in self._sites.values():
             if not site.accepts(pod) or not site.runners:
                 continue
-            runners = _pick_different(site)
+            runners = site.different
             for place, first in enumerate(runners):
                 for second in runners[place + 1 :]:
                     if not site.fits(pod, (first, second)):
@@ -190,7 +207,7 @@ class _Mover:
         for site in self._sites.values():
             if not site.accepts(pod):
                 continue
-            for runner in _pick_different(site):
+            for runner in site.different:
                 if site.fits(pod, (runner,)):
                     yield site, runner
 
@@ -241,7 +258,7 @@ class _Mover:
             (site, runner)
             for site in sites
             if site.accepts(pod)
-            for runner in _pick_different(site)
+            for runner in site.different
             if runner.pod.cpu_milli <= pod.cpu_milli
             and runner.pod.total_milli <= pod.total_milli
             and runner.pod != pod
@@ -288,13 +305,15 @@ class _Mover:
         for kind, partners in self._partners.items():
             kept_partners = [entry for entry in partners if id(entry[0]) not in changed]
             self._partners[kind] = [*kept_partners, *self._list_partners(kind, changed.values())]
-        self._single.clear()
+        for kind, plans in self._single.items():
+            self._single[kind] = [plan for plan in plans if not plan.touches(changed)]
         self._failed.clear()
 
     def _read(self, site: _Site) -> None:
         """Take over what the cluster has left of the node."""
         site.cpu_milli, site.memory_mib = self._cluster.free_share(site.node.name)
         site.free = self._cluster.free_milli(site.node.name)
+        site.find_different()
 
     def _describe(self, pod: TracePod, plan: _Plan) -> tuple[object, ...]:
         moves = tuple((runner.placed.number, site.node.name) for runner, site in plan.moves)
@@ -309,15 +328,6 @@ def _take(free: dict[str, int], pod: TracePod) -> bool:
             return False
         free[min(fitting, key=lambda gpu: free[gpu])] -= pod.gpu_milli
     return True
-
-
-def _pick_different(site: _Site) -> list[_Runner]:
-    """The runners of a node, of those that are alike and leave the same room one; those with the least GPUs first."""
-    found: dict[object, _Runner] = {}
-    for runner in site.runners.values():
-        rooms = tuple(site.free[gpu] for gpu in runner.gpus)
-        found.setdefault((runner.pod, rooms), runner)
-    return sorted(found.values(), key=lambda runner: (runner.pod.total_milli, runner.pod.cpu_milli))
 
 
 def _list_gpus(placed: Placed) -> tuple[str, ...]:
