@@ -7,12 +7,12 @@ step is confirmed by the exact search, so that the claims can hold what the plan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.nodestates import DeviceKind, NodeState
+from claimsmith.allocate.nodestates import DeviceKind, NodeState, Place
 from claimsmith.allocate.partitions import Losses
 from claimsmith.allocate.placing import Placer
 from claimsmith.allocate.plan import PodPlan, RequestPlan
@@ -26,8 +26,8 @@ __all__ = ["Holder", "Move", "plan_move"]
 TRIES_MAX: Final = 16
 """Moves that the search is asked to confirm, the cheapest first."""
 
-_Held = tuple[tuple[DeviceKind, tuple[int, ...]], ...]
-"""What a holder has: the kind of each device, and what it takes of its capacities."""
+_Held = tuple[tuple[Place, tuple[int, ...]], ...]
+"""What a holder has: where each device stands in the state of its node, and what it takes of its capacities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,15 +220,15 @@ class _Planner:
         return known
 
     def _find_held(self, claim: ResourceClaim, node: Node) -> _Held:
-        """What the claim holds; nothing when some device of it is not to be seen from the node."""
-        allocation = claim.allocation
-        found: list[tuple[DeviceKind, tuple[int, ...]]] = []
+        """What the claim holds; nothing when some device is not to be seen from the node or serves no request."""
+        allocation, labels = claim.allocation, _list_requests(self._plan(claim))
+        found: list[tuple[Place, tuple[int, ...]]] = []
         for result in allocation.results if allocation is not None else ():
-            kind = self.placer.find_kind(node, result.device_id)
-            if kind is None or result.admin_access:
+            place = self.placer.find_place(node, result.device_id)
+            if place is None or result.admin_access or result.request not in labels:
                 return ()
             consumed = result.consumed_capacity or {}
-            found.append((kind, tuple(consumed[name].nanos if name in consumed else 0 for name in kind.names)))
+            found.append((place, tuple(consumed[name].nanos if name in consumed else 0 for name in place.kind.names)))
         return tuple(found)
 
     def _plan(self, claim: ResourceClaim) -> PodPlan:
@@ -241,9 +241,14 @@ class _Planner:
 
 def _list_taken(plan: PodPlan, claim: ResourceClaim, held: _Held) -> list[tuple[DeviceKind, RequestPlan]]:
     """The kinds of the holder's devices with the requests that they serve."""
-    requests = {item.label: item for group in plan.claims[0].groups for item in group.alternatives}
+    requests = _list_requests(plan)
     results = claim.allocation.results if claim.allocation is not None else ()
-    return [(kind, requests[result.request]) for (kind, _), result in zip(held, results, strict=True)]
+    return [(place.kind, requests[result.request]) for (place, _), result in zip(held, results, strict=True)]
+
+
+def _list_requests(plan: PodPlan) -> Mapping[str, RequestPlan]:
+    """The requests of a claim and their alternatives, as results name them."""
+    return {item.label: item for claim in plan.claims for group in claim.groups for item in group.alternatives}
 
 
 def _add_up(wanted: Rating, again: Rating, before: Rating) -> tuple[tuple[int, ...], Losses]:

@@ -17,13 +17,14 @@ from claimsmith.allocate.demand import DemandCounter, DemandProfile
 from claimsmith.allocate.eligibility import RequestShape
 from claimsmith.allocate.engine import SearchLimits
 from claimsmith.allocate.index import NodeView, PreparedCluster
-from claimsmith.allocate.nodestates import DeviceKind, NodeState, NodeStates, Place
+from claimsmith.allocate.nodestates import NodeState, NodeStates, Place
 from claimsmith.allocate.objective import Policy
 from claimsmith.allocate.partitions import PartitionSizes, PartitionTotals
 from claimsmith.allocate.plan import PodPlan, RequestPlan
 from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.potential import Potential
 from claimsmith.allocate.rating import Rater, Rating
+from claimsmith.allocate.records import DeviceRecord
 from claimsmith.allocate.screening import Candidate, Screened
 from claimsmith.allocate.search import NodeSearch
 from claimsmith.allocate.usage import PoolKey
@@ -266,12 +267,12 @@ class Placer:
         """Return the state that the node is in."""
         return self._states.find(self._cluster.view_node(node))
 
-    def find_kind(self, node: Node, device: DeviceId) -> DeviceKind | None:
-        """Return the kind of a device as far as it is to be seen from a node; None when it is not."""
-        for pool in self._cluster.view_node(node).pools:
+    def find_place(self, node: Node, device: DeviceId) -> Place | None:
+        """Return where a device stands in the state of a node; None when it is not to be seen from there."""
+        for number, pool in enumerate(self._cluster.view_node(node).pools):
             if pool.id == device.pool_id:
                 found = next((record for record in pool.devices if record.id == device), None)
-                return None if found is None else self._states.find_kind(found)
+                return None if found is None else self._find_place(number, found)
         return None
 
     def value(self, node: Node) -> int:
@@ -395,8 +396,10 @@ class Placer:
         return prefer
 
     def _place(self, numbers: Mapping[PoolView, int], candidate: Candidate) -> Place:
-        record = candidate.record
-        return Place(numbers[candidate.view], self._states.find_kind(record), self._states.find_use(record))
+        return self._find_place(numbers[candidate.view], candidate.record)
+
+    def _find_place(self, number: int, record: DeviceRecord) -> Place:
+        return Place(number, self._states.find_kind(record), self._states.find_use(record))
 
 
 def _list_costs(ratings: Iterable[Rating | None]) -> list[tuple[tuple[int, ...], int]]:

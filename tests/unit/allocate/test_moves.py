@@ -9,7 +9,18 @@ from claimsmith.allocate.moves import Holder, Move, plan_move
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation
 from claimsmith.model.snapshot import ClusterSnapshot
-from claimsmith.testing.builders import claim, result
+from claimsmith.testing.builders import (
+    allocated,
+    capacity,
+    claim,
+    device,
+    device_id,
+    node,
+    request,
+    result,
+    slice_,
+    snapshot,
+)
 from tests.unit.allocate.cards import cards, check, holds, placer, wants
 from tests.unit.allocate.solving import number_shares
 
@@ -128,4 +139,34 @@ def test_a_holder_whose_device_is_not_to_be_seen_is_left_alone() -> None:
     assert (
         move(cards("node-a", holders=[lost, holds("i", "s4-0")]), wants(4), holders=[Holder(claim=lost, node="node-a")])
         is None
+    )
+
+
+def part_of(name: str, units: int, *, of: str = "", on: str = "node-a") -> ResourceClaim:
+    """A claim for a part of a shared device, which it has when the device is named."""
+    wanted = claim(name, request("r", capacity={"units": units}))
+    if not of:
+        return wanted
+    return allocated(wanted, result(device_id(of, pool=on), share=f"share-{name}", consumed={"units": units}), node=on)
+
+
+def test_holders_of_equal_parts_are_told_apart_by_what_else_is_in_use_of_their_devices() -> None:
+    """Without `c` there is room for 80 of 100; without `a`, which has just as much, there is not."""
+    gpus = [
+        device(name, capacity={"units": capacity(100)}, allow_multiple_allocations=True)
+        for name in ("gpu-0", "gpu-1", "gpu-2")
+    ]
+    held = (
+        *(part_of("a", 30, of="gpu-0"), part_of("b", 60, of="gpu-0")),
+        *(part_of("c", 30, of="gpu-1"), part_of("d", 10, of="gpu-1")),
+        part_of("e", 70, of="gpu-2", on="node-b"),
+    )
+    slices = slice_(*gpus[:2], name="a", node="node-a"), slice_(gpus[2], name="b", node="node-b")
+    found = move(snapshot(node("node-a"), node("node-b"), *slices, *held), part_of("wanted", 80))
+
+    assert found is not None
+    assert (found.holder.claim.metadata.name, spot(found.placed), spot(found.moved)) == (
+        "c",
+        "node-a/gpu-1",
+        "node-b/gpu-2",
     )
