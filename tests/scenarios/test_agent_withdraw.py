@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,27 @@ async def take_back(client: KubeClient, paths: NodePaths, before: AgentOptions) 
         await withdraw(leaving, before, client=client, node=b.NODE)
 
 
+@contextlib.contextmanager
+def heard(message: str) -> Iterator[asyncio.Event]:
+    """Give an event that is set once the agent logs a message."""
+    told = asyncio.Event()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if message in record.getMessage():
+                told.set()
+
+    listener, logger = Listener(), logging.getLogger("claimsmith.agent")
+    before = logger.level
+    logger.addHandler(listener)
+    logger.setLevel(logging.INFO)
+    try:
+        yield told
+    finally:
+        logger.removeHandler(listener)
+        logger.setLevel(before)
+
+
 def tells(node: KubeObject) -> tuple[bool, bool]:
     """Return whether a node has labels of ours, and the amount."""
     labels = node["metadata"].get("labels") or {}
@@ -95,9 +118,11 @@ async def test_a_claim_in_use_is_waited_for_and_served(client: KubeClient, paths
         await staying.wait_published()
         uid = await store_claim(client, "train", "gpu-0")
         await prepare(paths, "train", uid)
-    leaving = asyncio.create_task(take_back(client, paths, options(FrontEnds())))
-    await wait_objects(client, RESOURCE_SLICE, lambda items: not items)
+    with heard("Devices are still in use") as told:
+        leaving = asyncio.create_task(take_back(client, paths, options(FrontEnds())))
+        await asyncio.wait([leaving, asyncio.create_task(told.wait())], return_when=asyncio.FIRST_COMPLETED)
     waited = not leaving.done()
+    assert (await client.list(RESOURCE_SLICE)).items == []
     message = v1.NodeUnprepareResourcesRequest(claims=[v1.Claim(namespace="default", name="train", uid=uid)])
     await call(paths.folder_of(Cards.name) / "dra.sock", UNPREPARE_V1, message)
     await leaving

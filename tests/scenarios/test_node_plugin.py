@@ -256,6 +256,11 @@ class Pods:
         self.was_asked.set()
         return consumer.name in self.needed
 
+    async def wait_asked(self, name: str, *, times: int) -> None:
+        while self.asked.count(name) < times:
+            self.was_asked.clear()
+            await self.was_asked.wait()
+
 
 async def test_a_prepare_that_waits_is_answered_once_its_pods_are_all_going(bench: PluginBench) -> None:
     pods = Pods("second")
@@ -266,8 +271,10 @@ async def test_a_prepare_that_waits_is_answered_once_its_pods_are_all_going(benc
     async with bench.plugin():
         await prepare(bench, "a")
         waiting = asyncio.create_task(prepare(bench, "s"))
-        await pods.was_asked.wait()
+        asked = asyncio.create_task(pods.wait_asked("default/second", times=2))
+        await asyncio.wait([waiting, asked], return_when=asyncio.FIRST_COMPLETED)
         still_waits = not waiting.done()
+        asked.cancel()
         pods.needed.clear()
         answer = await waiting
 

@@ -20,7 +20,7 @@ from claimsmith.kube.direct import DirectTransport
 from claimsmith.kube.transport import Request
 from tests.unit.kube.test_direct import OK, Server
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "certificates"
 CERTIFICATE, KEY = DATA / "certificate.pem", DATA / "key.pem"
 OTHER_CERTIFICATE, OTHER_KEY = DATA / "other_certificate.pem", DATA / "other_key.pem"
 GET = Request(method="GET", target="/x", timeout_s=5.0)
