@@ -59,6 +59,7 @@ async def test_an_update_of_the_agent_goes_unnoticed(real_cluster: RealCluster, 
 
         assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         assert unprepared["fields"]["claim"].startswith("default/early-")
+        assert "Error when handling create event" not in real_cluster.daemons.tail("kubelet", 100_000)
 
 
 async def test_what_a_killed_agent_left_does_not_stop_the_next_one(
