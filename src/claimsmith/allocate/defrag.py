@@ -15,7 +15,7 @@ from claimsmith.allocate.budgets import BudgetLedger
 from claimsmith.allocate.cheapest_set import find_cheapest_set
 from claimsmith.allocate.neighbourhood import Neighbourhoods
 from claimsmith.allocate.problem import merge_taint_rules
-from claimsmith.allocate.trial import Placement, PlacePod, put_pod, put_pods, renew_pod, take_pods
+from claimsmith.allocate.trial import Placement, PlacePod, find_pod_claims, put_pod, put_pods, renew_pod, take_pods
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.allocate.whatif.changes import copy_pod
 from claimsmith.allocate.whatif.draining import group_by_claims, is_remade, stays_on_node
@@ -226,12 +226,12 @@ class _Planner:
 
     def _find_holes(self, world: ClusterSnapshot, probe: Pod) -> Iterable[_Hole]:
         """Yield holes by the number of pods to be moved; a pod without another place is left out of later ones."""
-        neighbourhoods = Neighbourhoods(world)
+        neighbourhoods, claims = Neighbourhoods(world), find_pod_claims(probe)
         nodes = {name: frozenset[PodRef]() for name in world.nodes}
         for _ in range(_RETRIES_MAX):
             holes: list[_Hole] = []
             for name, stuck in nodes.items():
-                hole = self._find_hole(neighbourhoods.cut((name,)), probe, name, stuck)
+                hole = self._find_hole(neighbourhoods.cut((name,), keep=claims), probe, name, stuck)
                 if hole is not None and len(hole.pods) == 1:
                     yield hole  # none can cost less
                 if hole is not None and len(hole.pods) <= self._left:

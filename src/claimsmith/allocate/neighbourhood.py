@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.node_selector import NAME_ANCHOR, Anchor, find_anchors, matches_node
 from claimsmith.allocate.trial import ClaimUsers, index_users
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.device import Device
 from claimsmith.model.names import ClaimRef, PodRef, PoolId
-from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.snapshot import ClusterSnapshot
+from claimsmith.model.topology import NodeSelector
 from claimsmith.model.workload import Pod
 
 __all__ = ["Neighbourhoods", "finds_every_node_alike"]
@@ -33,6 +33,7 @@ class Neighbourhoods:
     _holders: defaultdict[PoolId, dict[ClaimRef, ResourceClaim]] = field(default_factory=lambda: defaultdict(dict))
     _unplaced: dict[ClaimRef, ResourceClaim] = field(default_factory=dict)
     _pods: defaultdict[str, list[PodRef]] = field(default_factory=lambda: defaultdict(list))
+    _labelled: defaultdict[Anchor, list[str]] = field(default_factory=lambda: defaultdict(list))
     _users: Mapping[ClaimRef, ClaimUsers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,10 +70,16 @@ class Neighbourhoods:
             groups[find(name)].append(name)
         return tuple(tuple(names) for names in groups.values())
 
-    def cut(self, nodes: Collection[str]) -> ClusterSnapshot:
-        """Return the cluster as these nodes see it: themselves, their pools, and who holds devices of them."""
+    def cut(self, nodes: Collection[str], *, keep: Iterable[ClaimRef] = ()) -> ClusterSnapshot:
+        """Return the cluster as these nodes see it: themselves, their pools, and who holds devices of them.
+
+        Args:
+            nodes: Their names.
+            keep: Claims that stay in any case, such as those of the pod that is asked about.
+        """
         pools = {pool for name in nodes for pool in self._pools.get(name, ())}
         claims = dict(self._unplaced)
+        claims.update((ref, self.snapshot.claims[ref]) for ref in keep if ref in self.snapshot.claims)
         for pool in pools:
             claims.update(self._holders.get(pool, {}))
         refs = [ref for name in nodes for ref in self._pods.get(name, ())]
@@ -89,19 +96,30 @@ class Neighbourhoods:
     def _find_nodes(self, item: ResourceSlice) -> Iterator[str]:
         """Yield the nodes that may reach a slice, or one of its devices."""
         nodes = self.snapshot.nodes
-        if item.node_name:
-            yield from (name for name in (item.node_name,) if name in nodes)
-            return
         targets: tuple[ResourceSlice | Device, ...] = (item, *(item.devices if item.per_device_node_selection else ()))
-        yield from (name for name, node in nodes.items() if any(_reaches(target, node) for target in targets))
+        for target in targets:
+            if target.all_nodes:
+                yield from nodes
+            elif target.node_name:
+                yield from (name for name in (target.node_name,) if name in nodes)
+            elif target.node_selector is not None:
+                yield from self._find_selected(target.node_selector)
 
+    def _find_selected(self, selector: NodeSelector) -> Iterator[str]:
+        """Yield the nodes that a selector matches; only those are asked that have a label which it asks for."""
+        anchors, nodes = find_anchors(selector), self.snapshot.nodes
+        if anchors is None:
+            names: Iterable[str] = nodes
+        else:
+            if not self._labelled:
+                self._index_labels()
+            names = dict.fromkeys(name for anchor in sorted(anchors) for name in self._labelled.get(anchor, ()))
+        yield from (name for name in names if matches_node(selector, nodes[name]))
 
-def _reaches(target: ResourceSlice | Device, node: Node) -> bool:
-    return (
-        target.all_nodes
-        or target.node_name == node.name
-        or (target.node_selector is not None and matches_node(target.node_selector, node))
-    )
+    def _index_labels(self) -> None:
+        for name, node in self.snapshot.nodes.items():
+            for anchor in ((NAME_ANCHOR, name), *node.labels.items()):
+                self._labelled[anchor].append(name)
 
 
 def _byte_order(item: ResourceSlice) -> bytes:

@@ -16,7 +16,15 @@ from typing import Literal, NamedTuple
 from claimsmith.allocate.budgets import BudgetLedger
 from claimsmith.allocate.cheapest_set import TRIALS_MAX, CheapestSet, find_cheapest_set
 from claimsmith.allocate.neighbourhood import Neighbourhoods
-from claimsmith.allocate.trial import NoPlace, Placement, PlacePod, PodDecision, place_all, take_pods
+from claimsmith.allocate.trial import (
+    NoPlace,
+    Placement,
+    PlacePod,
+    PodDecision,
+    find_pod_claims,
+    place_all,
+    take_pods,
+)
 from claimsmith.model.names import PodRef
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.snapshot import ClusterSnapshot
@@ -187,7 +195,7 @@ class _Search:
             return
         neighbourhoods = Neighbourhoods(cluster)
         for name in cluster.nodes:
-            part = neighbourhoods.cut((name,))
+            part = neighbourhoods.cut((name,), keep=find_pod_claims(self.pods[0]))
             self._look_at(part, self._find_candidates(part.pods.values()))
             if self._best is not None and self._best[0] == self._key(PreemptionCost(self._lowest, 0, 1, 0)):
                 return

@@ -83,3 +83,10 @@ def test_a_decision_mixes_versions() -> None:
     (decision,) = OfflineCluster(parse_manifests(text, source="f.yaml")).decide()
 
     assert (decision.outcome, decision.node) == ("allocated", "n1")
+
+
+def test_the_first_item_of_a_snapshot_says_nothing_of_its_own() -> None:
+    text = "apiVersion: claimsmith.dev/v1alpha1\nkind: ClusterSnapshot\nmetadata: {name: cluster}\n"
+    found = sort_manifests(parse_manifests(text, source="x"))
+
+    assert (found.objects, found.left_out) == ((), ())
