@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.objective import PACK, Policy
@@ -17,10 +17,18 @@ from claimsmith.api import resource
 from claimsmith.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, RESOURCE_SLICE
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.cluster.follow import follow_cluster, follow_nodes
+from claimsmith.daemons.scheduler_batch import BatchDecider
 from claimsmith.daemons.scheduler_bind import Binder
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
 from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
-from claimsmith.daemons.scheduler_gangwork import EXPLAIN_EVERY_S, GangWork, SchedulerParts, about_pod, fail_decision
+from claimsmith.daemons.scheduler_gangwork import (
+    EXPLAIN_EVERY_S,
+    GangWork,
+    SchedulerParts,
+    about_pod,
+    fail_decision,
+    follow_steps,
+)
 from claimsmith.daemons.scheduler_joint import JointDecider
 from claimsmith.daemons.scheduler_wait import DeviceWait
 from claimsmith.errors import ApiError
@@ -60,6 +68,7 @@ class SchedulerOptions:
         node_allocatable: Whether devices may take of a node's cpu, memory and the like: the scheduler's gate
             DRANodeAllocatableResources, which is off in a stock cluster.
         binding_timeout_s: Seconds that devices get to become ready for binding, from their allocation on; >= 1.
+        batch_max: Pods that are due at the same moment and may be decided together; >= 1.
         policy: What makes one decision better than another; None: for pods by themselves the first node and devices
             that fit, for gangs `pack`.
     """
@@ -71,6 +80,7 @@ class SchedulerOptions:
     node_allocatable: bool = False
     binding_timeout_s: float = 600.0
     policy: Policy | None = None
+    batch_max: int = 16
 
 
 class Scheduler:
@@ -124,6 +134,7 @@ class Scheduler:
             pods=self._pods,
             clock=clock,
         )
+        self._batches = BatchDecider(self.cache, self._decider, joint, clock=clock)
         self._gangs = GangWork(
             parts,
             GangDecider(self.cache, self._decider, joint=joint),
@@ -144,27 +155,62 @@ class Scheduler:
             self.ready.set()
             while True:
                 await self._slots.acquire()
-                item = await self._pop()
-                if item.gang is None:
-                    work = self._settle(item, self._decide(item))
-                else:
-                    work = self._settle_gang(item, item.gang, await self._gangs.decide(item, item.gang))
-                group.create_task(work, name=f"schedule {item.name}")
+                for item, work in await self._decide_next(await self._pop()):
+                    group.create_task(work, name=f"schedule {item.name}")
                 await asyncio.sleep(0)
 
-    async def _pop(self) -> QueuedPod:
+    async def _pop(self) -> list[QueuedPod]:
+        """Return the next pod or gang; with a pod that has claims also those that are due behind it."""
         try:
-            return await self.queue.pop()
+            items = [await self.queue.pop()]
         except BaseException:
             self._slots.release()
             raise
+        while _has_claims(items[0]) and len(items) < self.options.batch_max and not self._slots.locked():
+            more = self.queue.pop_next(_has_claims)
+            if more is None:
+                break
+            await self._slots.acquire()
+            items.append(more)
+        return items
+
+    async def _decide_next(self, items: list[QueuedPod]) -> list[tuple[QueuedPod, Coroutine[Any, Any, None]]]:
+        """Decide for what was taken from the queue; returns what is to be done about each decision."""
+        first = items[0]
+        gang = first.gang
+        if gang is not None:
+            decided = await self._gangs.decide(first, gang)
+            return [(first, self._settle_gang(first, gang, decided))]
+        if len(items) == 1:
+            return [(first, self._settle(first, self._decide(first)))]
+        outcomes = await self._decide_batch(items)
+        return [(item, self._settle(item, outcome)) for item, outcome in zip(items, outcomes, strict=True)]
+
+    async def _decide_batch(self, items: list[QueuedPod]) -> tuple[Placed | Unplaced, ...]:
+        """Decide for several pods, and count the decisions at once; a fault of ours leaves each to itself."""
+        attempts = {item.pod.uid: item for item in items}
+        try:
+            steps = self._batches.steps(
+                [item.pod for item in items], explain=lambda pod: self._is_due(attempts[pod.uid])
+            )
+            outcomes = await follow_steps(steps)
+        except Exception as error:
+            _log.error("no decision for several pods", exc_info=error)
+            return tuple(self._decide(item) for item in items)
+        for item, outcome in zip(items, outcomes, strict=True):
+            if isinstance(outcome, Placed):
+                self._binder.assume(item.pod, outcome)
+        return outcomes
+
+    def _is_due(self, item: QueuedPod) -> bool:
+        """Whether a pod should be told again why it waits."""
+        told = self._told.get(item.pod.uid)
+        return item.attempts <= 2 or told is None or self._clock() - told.at_s >= EXPLAIN_EVERY_S
 
     def _decide(self, item: QueuedPod) -> Placed | Unplaced:
         """Decide for one pod, and count the decision at once; a failure of ours must not stop the other pods."""
         try:
-            told = self._told.get(item.pod.uid)
-            is_due = told is None or self._clock() - told.at_s >= EXPLAIN_EVERY_S
-            outcome = self._decider.decide(item.pod, explain=is_due or item.attempts <= 2)
+            outcome = self._decider.decide(item.pod, explain=self._is_due(item))
             if isinstance(outcome, Placed):
                 self._binder.assume(item.pod, outcome)
             return outcome
@@ -290,6 +336,11 @@ class _Hearing:
 
     def __call__(self, old: object, new: object) -> None:
         self._queue.hear(self._change)
+
+
+def _has_claims(item: QueuedPod) -> bool:
+    """Whether the item is a pod by itself that may get devices."""
+    return item.gang is None and bool(item.pod.claims)
 
 
 async def run_scheduler(client: KubeClient, options: SchedulerOptions | None = None) -> None:

@@ -174,14 +174,20 @@ class Binder:
             self._write_status(work.pod, work.placed, special) for work, special in zip(works, specials, strict=True)
         )
         await _gather(self._wait_until_ready(work.pod, work.placed, work.written) for work in works)
-        left = [work.pod for work in works if self._is_present(work.pod)]
-        if len(left) < needed:
-            gone = next(str(work.pod.ref) for work in works if not self._is_present(work.pod))
+        present = await _gather(self._is_present(work.pod) for work in works)
+        if sum(present) < needed:
+            gone = next(work.pod.ref for work, is_there in zip(works, present, strict=True) if not is_there)
             raise ConflictError(f"pod {gone}: found that it is gone, allowed at least {needed} pods; decide again")
 
-    def _is_present(self, pod: Pod) -> bool:
+    async def _is_present(self, pod: Pod) -> bool:
+        """Whether a pod is still there and not being deleted; the server is asked, since a watch may lag behind."""
         known = self._cache.pods.get(pod.ref)
-        return known is not None and known.uid == pod.uid and known.metadata.deletion_timestamp is None
+        if known is None or known.uid != pod.uid or known.metadata.deletion_timestamp is not None:
+            return False
+        try:
+            return await self._pods.find_node(pod) is not None
+        except NotFoundError:
+            return False
 
     async def _bind_member(self, work: _Work) -> bool:
         """Bind one pod of a gang; False when that failed."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from claimsmith.allocate.joint import JointDecision
 from claimsmith.api.kinds import POD, POD_GROUP
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_bind import Binder
 from claimsmith.daemons.scheduler_decide import Unplaced
-from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced, Steps
+from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
 from claimsmith.daemons.scheduler_joint import Solve
 from claimsmith.errors import ApiError
 from claimsmith.kube.events import EventRecorder, EventType, ObjectReference, cut_text
@@ -25,7 +25,9 @@ from claimsmith.schedule.pods import PodWriter
 from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["EXPLAIN_EVERY_S", "GangWork", "SchedulerParts", "about_pod", "fail_decision"]
+__all__ = ["EXPLAIN_EVERY_S", "GangWork", "SchedulerParts", "about_pod", "fail_decision", "follow_steps"]
+
+T = TypeVar("T")
 
 EXPLAIN_EVERY_S: Final = 15.0
 """What has been tried more than twice gets a new explanation no more often."""
@@ -123,7 +125,7 @@ class GangWork:
             told = self._told.get(gang.ref)
             is_due = told is None or self._parts.clock() - told.at_s >= EXPLAIN_EVERY_S
             steps = self._decider.steps(gang, explain=is_due or item.attempts <= 2)
-            outcome = await _follow(steps)
+            outcome = await follow_steps(steps)
             if isinstance(outcome, GangPlaced):
                 for pod, placed in outcome.placed:
                     self._parts.binder.assume(pod, placed)
@@ -219,14 +221,14 @@ def fail_decision(item: QueuedPod, error: Exception) -> Unplaced:
     return Unplaced(reason="SchedulerError", message=message, helps=lambda _: True)
 
 
-async def _follow(steps: Steps) -> GangPlaced | Unplaced:
+async def follow_steps(steps: Generator[Solve, JointDecision | None, T]) -> T:
     """Do the steps of a decision, each beside the event loop; one that fails by a fault of ours has no answer."""
     try:
         solve = next(steps)
         while True:
             solve = steps.send(await _solve(solve))
     except StopIteration as end:
-        decided: GangPlaced | Unplaced = end.value
+        decided: T = end.value
         return decided
 
 

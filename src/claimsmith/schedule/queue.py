@@ -182,6 +182,12 @@ class PodQueue:
             item.attempts += 1
         return item
 
+    def pop_next(self, accepts: Callable[[QueuedPod], bool]) -> QueuedPod | None:
+        """Return what `pop_ready` would, if it is accepted; None when it is not, or there is nothing."""
+        self._flush()
+        head = _peek(self._active, "active") or _peek(self._eager, "backoff")
+        return self.pop_ready() if head is not None and accepts(head) else None
+
     async def pop(self) -> QueuedPod:
         """Return the next pod to decide as soon as there is one."""
         while True:
@@ -301,11 +307,20 @@ class PodQueue:
 
 
 def _pop_current(heap: list[_Entry], place: str) -> QueuedPod | None:
+    """Return the first pod of a heap that is still where its entry says, without the entry; None when there is none."""
+    item = _peek(heap, place)
+    if item is not None:
+        heapq.heappop(heap)
+    return item
+
+
+def _peek(heap: list[_Entry], place: str) -> QueuedPod | None:
     """Return the first pod of a heap that is still where its entry says; None when there is none."""
     while heap:
-        entry = heapq.heappop(heap)
+        entry = heap[0]
         if entry.serial == entry.item.serial and entry.item.place == place:
             return entry.item
+        heapq.heappop(heap)
     return None
 
 

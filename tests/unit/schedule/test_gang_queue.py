@@ -166,3 +166,24 @@ def test_a_change_that_helps_lets_a_gang_out(queue: PodQueue) -> None:
     queue.hear(Change("slice"))
 
     assert pods_of(pop(queue)) == ["a", "b"]
+
+
+def test_the_next_one_is_taken_only_if_it_is_accepted(queue: PodQueue) -> None:
+    queue.add(pod("a"))
+    queue.add_gang(gang("b", "c"))
+    queue.add(pod("d"))
+    taken = [queue.pop_next(lambda item: item.gang is None) for _ in range(2)]
+
+    assert [item.name if item else "" for item in taken] == ["default/a", ""]
+    assert pop(queue).name == "group default/gang"
+
+
+def test_the_next_one_may_be_in_backoff_when_a_change_helps_it(queue: PodQueue) -> None:
+    queue.add(pod("a"))
+    queue.postpone(pop(queue), lambda change: change.kind == "slice")
+    early = queue.pop_next(lambda _: True)
+    queue.hear(Change("slice"))
+    late = queue.pop_next(lambda _: True)
+
+    assert early is None
+    assert late is not None

@@ -1,0 +1,86 @@
+"""Pods that are due at the same moment: decided one after the other, and jointly where that leaves one without devices.
+
+The joint answer is taken only if it places all that the other way would, and more: nobody loses a place to another pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Final
+
+from claimsmith.allocate.joint import JointDecision
+from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.scheduler_bind import build_reservation
+from claimsmith.daemons.scheduler_claims import Unplaced
+from claimsmith.daemons.scheduler_decide import Attempt, Decider, Placed
+from claimsmith.daemons.scheduler_joint import JointDecider, Solve, is_outdated
+from claimsmith.model.workload import Pod
+
+__all__ = ["BatchDecider", "BatchSteps"]
+
+_JOINT_EVERY_S: Final = 1.0
+"""Least time between two joint decisions: in a full cluster the same pods are tried again and again."""
+
+BatchSteps = Generator[Solve, JointDecision | None, tuple[Placed | Unplaced, ...]]
+"""Decisions on their way: gives what is to be solved, is sent the answer (None for none), returns one for each pod."""
+
+
+class BatchDecider:
+    """Decides for several pods on what a cache shows.
+
+    Args:
+        cache: The cluster, with earlier decisions counted.
+        decider: Decides for single pods.
+        joint: Decides for several pods at once.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, cache: ClusterCache, decider: Decider, joint: JointDecider, *, clock: Callable[[], float]
+    ) -> None:
+        self._cache, self._decider, self._joint, self._clock = cache, decider, joint, clock
+        self._next_s = 0.0
+
+    def steps(self, pods: Sequence[Pod], *, explain: Callable[[Pod], bool]) -> BatchSteps:
+        """Decide for pods; nothing is counted or written yet.
+
+        Args:
+            pods: In the order in which they are served.
+            explain: Tells of which pods that get no place it should be said why.
+        """
+        outcomes = self._decide_in_turn(pods, explain)
+        if not self._is_worth_it(outcomes) or self._clock() < self._next_s:
+            return outcomes
+        looked = [self._decider.look(pod) for pod in pods]
+        attempts = [item for item in looked if isinstance(item, Attempt)]
+        seen = self._cache.snapshot()
+        decision = yield self._joint.plan(attempts)
+        self._next_s = self._clock() + _JOINT_EVERY_S
+        now = self._cache.snapshot()
+        if now is not seen:  # What was decided before may rest on what has changed.
+            outcomes = self._decide_in_turn(pods, explain)
+        if decision is None or is_outdated(decision, attempts, seen=seen, now=now):
+            return outcomes
+        with self._cache.trial():
+            found = {pod.uid: placed for pod, placed in self._joint.read(attempts, decision)}
+        placed_before = {pod.uid for pod, outcome in zip(pods, outcomes, strict=True) if isinstance(outcome, Placed)}
+        if not placed_before < found.keys():
+            return outcomes
+        return tuple(found.get(pod.uid, outcome) for pod, outcome in zip(pods, outcomes, strict=True))
+
+    def _decide_in_turn(self, pods: Sequence[Pod], explain: Callable[[Pod], bool]) -> tuple[Placed | Unplaced, ...]:
+        """Decide for one pod after the other, each with the decisions before it counted."""
+        outcomes = []
+        with self._cache.trial():
+            for pod in pods:
+                outcome = self._decider.decide(pod, explain=explain(pod))
+                if isinstance(outcome, Placed):
+                    self._cache.assume(build_reservation(pod, outcome))
+                outcomes.append(outcome)
+        return tuple(outcomes)
+
+    def _is_worth_it(self, outcomes: Sequence[Placed | Unplaced]) -> bool:
+        """Whether some pod got devices while another one, which was tried, got none."""
+        gets = any(isinstance(outcome, Placed) and outcome.allocated for outcome in outcomes)
+        lacks = any(isinstance(outcome, Unplaced) and outcome.tried and not outcome.quiet for outcome in outcomes)
+        return gets and lacks
