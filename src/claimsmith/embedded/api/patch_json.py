@@ -52,15 +52,16 @@ def apply_json_patch(value: Any, patch: Any) -> Any:
     return root[""]
 
 
-def _check_operation(operation: Any) -> None:
-    if not isinstance(operation, dict | None):
-        raise bad_request(f"error decoding patch: found {str(operation)[:80]}, expected an operation")
+def _check_operation(found: Any) -> None:
+    if not isinstance(found, dict | None):
+        raise bad_request(f"error decoding patch: found {str(found)[:80]}, expected an operation")
+    operation: dict[str, Any] = found or {}
     for name in ("op", "path", "from"):
-        if not isinstance((operation or {}).get(name, ""), str):
+        if not isinstance(operation.get(name, ""), str):
             raise bad_request(f"error decoding patch: {name} must be a text")
-    kind = (operation or {}).get("op", "")
+    kind = operation.get("op", "")
     if kind not in _OPERATIONS:
-        raise _failed(str(kind)[:80], "", "there is no such operation")
+        raise _failed(kind[:80], "", "there is no such operation")
     for name in _OPERATIONS[kind]:
         if name not in operation:
             raise _failed(kind, "", f"it needs {name}")
