@@ -222,7 +222,7 @@ def _measure_process(nodes: int, bench: _Bench) -> Iterator[Figure]:
     timing, go = bench.ask(bench.nothing), f"{NAME}: the harness, with its copies of the JSON"
     yield _figure(
         "memory", found["added_mb"], timing.peak_mb, unit="MB", allowed=400, peer=go,
-        work=f"resident memory that slices, index and a decision add to a process, {found['total_mb']:.0f} MB in all; "
+        work=f"resident memory that JSON, slices, claims, index and a decision add, {found['total_mb']:.0f} MB in all; "
         f"{bench.size}",
     )  # fmt: skip
     yield _figure(

@@ -186,7 +186,7 @@ def _measure_case(case: Case, snapshot: ClusterSnapshot, upstream: Peer) -> Iter
             name=f"search-{case.name}-beside-upstream",
             ours=further * per_node,
             peer=upstream.measure_nodes(make_problem(case, asked)),
-            peer_name=f"{NAME}, wall time, on {asked:,} nodes",
+            peer_name=f"{NAME}, on {asked:,} nodes",
             unit="us",
             work=f"per node: {case.work}; a further pod; {len(snapshot.nodes):,} nodes of 8",
         )

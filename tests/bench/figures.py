@@ -91,8 +91,9 @@ def format_markdown(figures: Iterable[Figure], *, command: str, machine: str) ->
     lines = [
         "# Benchmarks",
         "",
-        f"Made by `{command}` in one run on one machine: {machine}. Ours is processor time of one thread, the least of",
-        "some repeats, unless the work says otherwise; upstream's is wall time of the same work in Go.",
+        f"Made by `{command}` in one run on one machine: {machine}.",
+        "Times are processor time on both sides; ours is the least of some repeats where the work does not say",
+        "otherwise. `allowed` is what ours is meant to stay below.",
     ]
     for benchmark, found in by_benchmark.items():
         lines += ["", f"## {benchmark}", "", "| figure | ours | upstream | unit | times better | allowed |"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,16 @@ from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.snapshot import ClusterSnapshot
 from tests.bench.slices import DEVICES_PER_SLICE, DRIVER, HOSTNAME, make_slice_list, node_name
 
-__all__ = ["CLASS", "ScaleCluster", "make_claim", "make_cluster", "make_request"]
+__all__ = [
+    "CLASS",
+    "ScaleCluster",
+    "make_claim",
+    "make_cluster",
+    "make_held",
+    "make_nodes",
+    "make_request",
+    "parse_held",
+]
 
 Json = dict[str, Any]
 SEED: Final = 1
@@ -66,23 +75,35 @@ class ScaleCluster:
 
 def make_cluster(nodes: int, *, by_label: bool = False, share_in_use: float = 0.5) -> ScaleCluster:
     """Return a cluster of so many nodes with 8 GPUs of two models by turns, of which a share is in use at random."""
-    draw, text = random.Random(SEED), make_slice_list(nodes, by_label=by_label)
-    held = [
-        make_claim(f"held-{number}-{place}", make_request("r", 1)) | _allocate(number, place)
-        for number in range(nodes)
-        for place in range(DEVICES_PER_SLICE)
-        if draw.random() < share_in_use
-    ]
-    names = [node_name(number) for number in range(nodes)]
-    claims = [parse_resource_claim(claim) for claim in held]
+    text, held = make_slice_list(nodes, by_label=by_label), list(make_held(nodes, share_in_use))
     return ScaleCluster(
         text=text,
         slices=parse_resource_slice_list(text),
         held=held,
-        claims={claim.ref: claim for claim in claims},
-        nodes={name: Node(metadata=Metadata(name=name, labels={HOSTNAME: name})) for name in names},
+        claims=parse_held(held),
+        nodes=make_nodes(nodes),
         classes={"gpu": parse_device_class(CLASS)},
     )
+
+
+def make_held(nodes: int, share_in_use: float = 0.5) -> Iterator[Json]:
+    """Give the claims that hold a share of the devices, drawn at random."""
+    draw = random.Random(SEED)
+    for number in range(nodes):
+        for place in range(DEVICES_PER_SLICE):
+            if draw.random() < share_in_use:
+                yield make_claim(f"held-{number}-{place}", make_request("r", 1)) | _allocate(number, place)
+
+
+def parse_held(held: Iterable[Json]) -> dict[ClaimRef, ResourceClaim]:
+    """Return claims as values."""
+    return {claim.ref: claim for claim in map(parse_resource_claim, held)}
+
+
+def make_nodes(nodes: int) -> dict[str, Node]:
+    """Return the nodes by name."""
+    names = [node_name(number) for number in range(nodes)]
+    return {name: Node(metadata=Metadata(name=name, labels={HOSTNAME: name})) for name in names}
 
 
 def make_request(name: str, count: int, *selectors: str) -> Json:

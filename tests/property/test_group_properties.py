@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from claimsmith.allocate.engine import SearchLimits
 from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import allocate_first, allocate_on_nodes
+from claimsmith.allocate.search import NodeSearch, allocate_first, allocate_on_nodes
 from claimsmith.model.claim import DeviceResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused
 from claimsmith.model.deviations import LIKE_UPSTREAM, OURS, Deviation
 from claimsmith.model.device import Device, DeviceAttribute
 from claimsmith.model.features import Features
-from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.testing.builders import (
@@ -147,13 +147,12 @@ def without_steps(decisions: Iterable[Decision]) -> list[Decision]:
     return [replace(decision, steps=0) for decision in decisions]
 
 
-def search_alone(cluster: PreparedCluster, claims: tuple[ResourceClaim, ...], place: Node) -> Decision:
-    """The decision of a cluster that has not been asked about any other node."""
-    (decision,) = allocate_on_nodes(cluster, claims, nodes=(place,), share_ids=lambda: "share")
-    return decision
+def search_each(cluster: PreparedCluster, claims: tuple[ResourceClaim, ...]) -> list[Decision]:
+    """The decision for each node, searched for on that node."""
+    plan = cluster.plan(claims)
+    return [NodeSearch(cluster, plan, place, SearchLimits()).decide(lambda: "share") for place in NODES]
 
 
-@settings(max_examples=60)
 @given(
     before=clusters(),
     claims=wanted_claims(),
@@ -173,10 +172,7 @@ def test_grouped_nodes_get_the_answers_of_nodes_asked_one_by_one(
     for _ in range(4):
         found = data.draw(st.sampled_from([item for item in now.slices if item.devices]))
         now = data.draw(st.sampled_from([toggle_holder, toggle_holder, change_slice]))(cluster, now, found, data)
-        alone = [
-            search_alone(PreparedCluster.from_snapshot(now, features, deviations=deviations), claims, place)
-            for place in NODES
-        ]
+        alone = search_each(PreparedCluster.from_snapshot(now, features, deviations=deviations), claims)
         grouped = list(allocate_on_nodes(cluster, claims, nodes=NODES, share_ids=lambda: "share"))
 
         assert without_steps(grouped) == without_steps(alone)

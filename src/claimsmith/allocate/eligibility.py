@@ -13,7 +13,7 @@ from claimsmith.allocate.records import DeviceRecord
 from claimsmith.cel import CelDevice, CelEnvironment, DeviceRead, Program, Purpose, compile_expression, prepare_device
 from claimsmith.errors import CelCompileError, CelDeviceError, CelError, CelRuntimeError, InputError
 from claimsmith.model.claim import DeviceClass, SubRequest
-from claimsmith.model.device import DeviceAttribute, DeviceToleration
+from claimsmith.model.device import Device, DeviceAttribute, DeviceToleration
 from claimsmith.model.features import Features
 from claimsmith.model.quantity import Quantity
 
@@ -124,6 +124,17 @@ class Selectors:
         if answer is None:
             answer = record.answers[text] = self._evaluate(text, record)
         return answer
+
+    def prepare_partly(self, record: DeviceRecord, names: Iterable[str]) -> None:
+        """Make a record ready for expressions that read no other attributes than those of the names, all proper."""
+        device = record.device
+        partial = Device(
+            name=device.name,
+            attributes={name: device.attributes[name] for name in names if name in device.attributes},
+            capacity=device.capacity,
+            allow_multiple_allocations=device.allow_multiple_allocations and not self._is_stable,
+        )
+        record.cel = prepare_device(record.id.driver, partial, environment=self._environment)
 
     def derive(self, text: str, record: DeviceRecord) -> DeviceAttribute | InputError:
         """Return the attribute that a derived attribute's expression comes to, or why there is none."""

@@ -102,11 +102,12 @@ class DeviceBases:
 class SelectorAnswers:
     """What selectors say of devices, by the values that they read; kept for all pods."""
 
-    __slots__ = ("_alike", "_answers", "_selectors")
+    __slots__ = ("_answers", "_names", "_selectors")
 
     def __init__(self, selectors: Selectors) -> None:
         self._selectors = selectors
         self._answers: dict[str, dict[_Key, bool | InputError]] = {}
+        self._names: dict[tuple[str, str], tuple[str, ...] | None] = {}
 
     def find_verdict(self, shape: RequestShape, record: DeviceRecord, base: int) -> Verdict:
         """Return what the selectors of a shape say of a device, evaluated once for devices that read alike.
@@ -132,12 +133,15 @@ class SelectorAnswers:
 
     def read(self, text: str, driver: str, device: Device) -> _Key:
         """Return the values that a selector reads of a device, besides those of its base."""
-        names = find_names(self._selectors, (text,), driver)
+        if (text, driver) not in self._names:
+            self._names[text, driver] = find_names(self._selectors, (text,), driver)
+        names = self._names[text, driver]
         return (driver, *(_read_all(device) if names is None else read_values(device, names)))
 
     def forget(self) -> None:
         """Drop all answers."""
         self._answers.clear()
+        self._names.clear()
 
 
 def find_names(selectors: Selectors, texts: Iterable[str], driver: str) -> tuple[str, ...] | None:
@@ -266,7 +270,9 @@ class DeviceKinds:
         return self._names[driver]
 
     def _find_kind(self, slice: SliceRecord, device: Device, base: int) -> DeviceKind | None:
-        record = DeviceRecord(slice.slice, device)
+        record, names = DeviceRecord(slice.slice, device), self.find_names(slice.slice.driver)
+        if names is not None:
+            self._selectors.prepare_partly(record, names)
         marks, plans, groups = list[object](), list[CapacityPlan | None](), set[tuple[int, int]]()
         for shape, wanted in self._shapes.items():
             mark = self._judge(shape, record, base)
