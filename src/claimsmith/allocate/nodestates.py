@@ -132,6 +132,11 @@ class NodeStates:
         """All kinds of devices that were met, in order."""
         return tuple(self._kinds.values())
 
+    @property
+    def kind_count(self) -> int:
+        """Number of kinds that were met."""
+        return len(self._kinds)
+
     def learn(self, shapes: Iterable[RequestShape]) -> bool:
         """Take in what requests of the shapes read; True when all states that were found before are outdated.
 
@@ -150,10 +155,7 @@ class NodeStates:
                     self._names.add(f"{read.domain}/{read.id}")
         if before == (self._reads_all, len(self._names)):
             return False
-        self._round += 1
-        self._kinds.clear()
-        self._pools.clear()
-        self._nodes.clear()
+        self._drop_all()
         return True
 
     def find(self, view: NodeView) -> NodeState:
@@ -176,16 +178,23 @@ class NodeStates:
             known = self._nodes[pools] = NodeState(pools)
         return known
 
-    def forget(self) -> bool:
-        """Drop what was found out about states; True when the states themselves, being too many, are dropped too."""
-        if len(self._pools) > KNOWN_STATES_MAX:
-            self._pools.clear()
-            self._nodes.clear()
-            self._round += 1
-            return True
+    def forget_ratings(self) -> None:
+        """Drop what was found out about states."""
         for state in self._nodes.values():
             state.rated.clear()
-        return False
+
+    def drop_crowd(self) -> bool:
+        """Drop all states when there are too many; True when all that were found before are outdated."""
+        if len(self._pools) <= KNOWN_STATES_MAX:
+            return False
+        self._drop_all()
+        return True
+
+    def _drop_all(self) -> None:
+        self._round += 1
+        self._kinds.clear()
+        self._pools.clear()
+        self._nodes.clear()
 
     def find_amounts(self, kind: DeviceKind, shape: RequestShape) -> tuple[int, ...] | None:
         """Return what the shape takes of each capacity of a free device; None when it can't have one."""

@@ -39,6 +39,8 @@ LEARNED_FIRST: Final = 20
 """Pods after which a learned demand is used for the first time."""
 LEARNED_GROWTH_PERCENT: Final = 130
 """A learned demand is looked at again when so many pods have been seen, of what had been seen then."""
+JOURNAL_MAX: Final = 65_536
+"""Changes of nodes that are kept; beyond that all nodes are rated anew."""
 TABLES_MAX: Final = 1_024
 """Kinds of pods whose ratings of all nodes are kept."""
 
@@ -134,6 +136,11 @@ class _Ranking:
         self.states[place] = state
         self.journal.append(place)
 
+    def forget(self) -> None:
+        """Drop all ratings."""
+        self.tables.clear()
+        self.journal.clear()
+
 
 class Placer:
     """Places pods one after the other by one policy.
@@ -153,6 +160,7 @@ class Placer:
         self._profile = profile or DemandProfile()
         self._next_look = LEARNED_FIRST
         self._rater: Rater | None = None
+        self._kinds_rated = 0
         self._ranking: _Ranking | None = None
         self._learn(need.shape for pod, _ in self._profile.pods for need in pod)
 
@@ -287,7 +295,7 @@ class Placer:
 
     def _learn(self, shapes: Iterable[RequestShape]) -> None:
         """Tell apart what the shapes read; when that is more than before, everything is looked at anew."""
-        if self._states.learn(shapes):
+        if self._states.learn(shapes) or self._states.drop_crowd():
             self._ranking = self._rater = None
 
     def _order(self, plan: PodPlan, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, Rating | None]]:
@@ -348,6 +356,8 @@ class Placer:
             ranking.change(place, self._states.find(view))
             self._count_partitions(view, ranking.states[place])
         ranking.number = self._cluster.changes.number
+        if len(ranking.journal) > JOURNAL_MAX:
+            ranking.forget()
         return ranking
 
     def _read_all(self, nodes: tuple[Node, ...]) -> _Ranking:
@@ -365,13 +375,13 @@ class Placer:
         self._partitions.follow((pool.id, found) for pool, found in zip(view.pools, state.pools, strict=True))
 
     def _get_rater(self) -> Rater:
-        """The rater for the demand as it is known now."""
-        if self._rater is None:
-            if self._states.forget() and self._ranking is not None:
-                self._read_all(self._ranking.nodes)
+        """The rater for the demand, and for the kinds of devices, as they are known now."""
+        count = self._states.kind_count
+        if self._rater is None or count != self._kinds_rated:
+            self._states.forget_ratings()
             if self._ranking is not None:
-                self._ranking.tables.clear()
-                self._ranking.journal.clear()
+                self._ranking.forget()
+            self._kinds_rated = count
             self._rater = Rater(self.policy, self._states, Potential(self._states, self._profile), self._partitions)
         return self._rater
 

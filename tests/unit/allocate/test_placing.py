@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from claimsmith.allocate import nodestates, placing
 from claimsmith.allocate.demand import DemandCounter, DemandProfile
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.objective import FRAGMENTATION, PACK, POLICIES, SPREAD, Policy
@@ -203,3 +204,16 @@ def test_what_is_foreseen_is_what_comes_and_changes_nothing() -> None:
     assert outlook.placed == tuple(place != "Pending" for place in placed)
     assert outlook.value == sum(map(placing.placer.value, placing.nodes)) - values
     assert outlook.fragments == sum(map(placing.placer.fragments, placing.nodes)) - fragments
+
+
+def test_answers_stay_the_same_when_too_much_is_known_and_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [part(f"p{number}", milli=6 if number % 3 else 4) for number in range(12)]
+    orders = []
+    for limit in (100_000, 0):
+        monkeypatch.setattr(nodestates, "KNOWN_STATES_MAX", limit)
+        monkeypatch.setattr(placing, "JOURNAL_MAX", limit)
+        tried = Placing(FRAGMENTATION, *two_nodes(*(shared(name, milli=10) for name in "abc")))
+        tried.know(*pods)
+        orders.append([tried.place(pod) for pod in pods])
+
+    assert orders[0] == orders[1]
