@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["up"]
 
+_Policy = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        show_default=False,
+        help="How devices and nodes are chosen: first, pack, spread or fragmentation. Default: first; gangs pack.",
+    ),
+]
+
 
 def up(  # noqa: PLR0913 - each is one option of the command
     files: Annotated[
@@ -46,14 +55,7 @@ def up(  # noqa: PLR0913 - each is one option of the command
         Path | None,
         typer.Option(metavar="PATH", help="Folder for the nodes' sockets and files. Default: a temporary one."),
     ] = None,
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help="How devices and nodes are chosen: first, pack, spread or fragmentation. Default: first; gangs pack.",
-        ),
-    ] = "",
+    policy: _Policy = "",
     strict: Strict = False,
     verbosity: Verbosity = 0,
 ) -> None:

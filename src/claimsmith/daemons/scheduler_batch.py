@@ -1,6 +1,8 @@
 """Pods that are due at the same moment: decided one after the other, and jointly where that leaves one without devices.
 
 The joint answer is taken only if it places all that the other way would, and more: nobody loses a place to another pod.
+
+Deviates: pods-together.
 """
 
 from __future__ import annotations
