@@ -62,11 +62,11 @@ class DemandCounter:
     total: int = 0
     _counts: dict[TypicalPod, int] = field(default_factory=dict)
 
-    def add(self, plan: PodPlan) -> None:
-        """Count a pod; call it once for each."""
+    def add(self, plan: PodPlan, count: int = 1) -> None:
+        """Count a pod, or several alike; call it once for each."""
         needs = read_needs(plan)
-        self._counts[needs] = self._counts.get(needs, 0) + 1
-        self.total += 1
+        self._counts[needs] = self._counts.get(needs, 0) + count
+        self.total += count
         if len(self._counts) > KNOWN_PODS_MAX:
             self._counts = dict(self._sort()[: KNOWN_PODS_MAX // 2])
 

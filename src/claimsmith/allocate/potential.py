@@ -20,6 +20,7 @@ from typing import Final
 
 from claimsmith.allocate.demand import DemandProfile, Need, TypicalPod
 from claimsmith.allocate.dualprices import find_dual_prices, value_rooms
+from claimsmith.allocate.eligibility import RequestShape
 from claimsmith.allocate.nodestates import DEDICATED, FREE, DeviceKind, NodeState, NodeStates, Use
 
 __all__ = ["WHOLE", "Potential"]
@@ -28,6 +29,8 @@ WHOLE: Final = 1000
 """Value of an idle device."""
 TYPICAL_PERCENT: Final = 95
 """Share of all pods that the typical ones make up, when fragments are counted."""
+HEAVY_PERCENT: Final = 105
+"""What a pod needs besides a device, of what the most frequent one does, beyond which it is heavy."""
 UNITS_MAX: Final = 1_000
 """Finest division of a device when its parts are packed."""
 
@@ -86,7 +89,14 @@ class Potential:
         self._weights: dict[int, int] = {}
         self._values: dict[DeviceKind, _KindValue] = {}
         self._prices = self._price_kinds()
+        self._over_asked = frozenset(kind for kind, price in self._prices.items() if price >= 100)
         self._reserve = self._find_reserve()
+        self._reserved = {
+            kind: amounts
+            for need in self._reserve
+            for kind in self._companions
+            if (amounts := states.find_amounts(kind, need.shape)) is not None
+        }
 
     def value(self, state: NodeState) -> int:
         """Return what the node is worth, in thousandths of a device."""
@@ -105,6 +115,22 @@ class Potential:
     def price(self, kind: DeviceKind) -> int:
         """Return how much the demand that can't do without the kind asks for, in hundredths of what there is."""
         return self._prices.get(kind, 0)
+
+    def count_over_asked(self, taken: Iterable[tuple[DeviceKind, RequestShape]]) -> int:
+        """Return how many of the devices are of kinds for which the pods that need them ask more than there is.
+
+        A pod that needs more besides than the most frequent one has no choice, so that none counts.
+        """
+        if not self._over_asked:
+            return 0
+        count = 0
+        for kind, shape in taken:
+            most = self._reserved.get(kind)
+            amounts = self._states.find_amounts(kind, shape) if most else None
+            if most and amounts and any(a * 100 > b * HEAVY_PERCENT for a, b in zip(amounts, most, strict=True)):
+                return 0
+            count += kind in self._over_asked
+        return count
 
     def is_companion(self, kind: DeviceKind) -> bool:
         """Tell whether pods have the device beside another one that they take more of."""

@@ -20,6 +20,8 @@ REGRET_STEP: Final = 100
 """Regrets that differ by less, in thousandths of a device, are equal."""
 FRAGMENTS_STEP: Final = 110
 """The same for fragments."""
+REGRET: Final = 2
+"""Place of the regret among the numbers of the term `fragmentation`."""
 
 _RequestKey = tuple[int, int, int]
 
@@ -255,7 +257,10 @@ class Rater:
                 cost.extend(self._measure(level[0][0], choice))
             else:
                 cost.append(
-                    sum(weight * self._measure(term, choice)[term == "fragmentation"] for term, weight in level)
+                    sum(
+                        weight * self._measure(term, choice)[REGRET if term == "fragmentation" else 0]
+                        for term, weight in level
+                    )
                 )
         return tuple(cost)
 
@@ -265,12 +270,13 @@ class Rater:
         return (self._measures[term](choice),)
 
     def _measure_fragmentation(self, choice: _Choice) -> tuple[int, ...]:
-        """Place of what losing partitions costs, regret, how scarce the devices are, what the demand can't use."""
+        """Place of what losing partitions costs, over-asked devices, regret, scarcity, what the demand can't use."""
         before, after, potential = choice.before, choice.after, self.potential
+        over_asked = potential.count_over_asked(choice.taken)
         regret = potential.value(before) - potential.value(after)
         scarcity = sum(potential.price(kind) for kind, _ in choice.taken)
         fragments = potential.fragments(after) - potential.fragments(before)
-        return 0, (regret + REGRET_STEP // 2) // REGRET_STEP, scarcity, fragments // FRAGMENTS_STEP
+        return 0, over_asked, (regret + REGRET_STEP // 2) // REGRET_STEP, scarcity, fragments // FRAGMENTS_STEP
 
     def _measure_waste(self, choice: _Choice) -> int:
         """The price of the devices, of shared ones in proportion to what is taken; companions cost nothing."""

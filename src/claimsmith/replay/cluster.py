@@ -6,9 +6,10 @@ allocator's own books.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count as count_up
 
 from claimsmith.allocate.demand import DemandCounter, DemandProfile
 from claimsmith.allocate.index import PreparedCluster
@@ -58,8 +59,8 @@ class ReplayCluster:
         self.nodes: tuple[Node, ...] = tuple(self.snapshot.nodes[name] for name in names)
         self.profile = self._read_demand() if knows_trace else None
         self.placer = Placer(self._cluster, policy, profile=self.profile)
-        self._shares = count(1)
-        self._numbers = count(1)
+        self._shares = count_up(1)
+        self._numbers = count_up(1)
         self._uses: dict[str, dict[DeviceId, dict[str, int]]] = {name: {} for name in names}
         self.placed: dict[int, Placed] = {}
         self.allocated_milli = 0
@@ -168,7 +169,8 @@ class ReplayCluster:
 
     def _read_demand(self) -> DemandProfile:
         counter = DemandCounter()
-        counter.add_all(self._cluster.plan((build_claim(pod, 0),)) for pod in self.trace.pods)
+        for pod, count in Counter(self.trace.pods).items():
+            counter.add(self._cluster.plan((build_claim(pod, 0),)), count)
         return counter.profile()
 
 
