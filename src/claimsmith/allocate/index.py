@@ -27,6 +27,7 @@ from claimsmith.allocate.pools import (
     build_plain_pool,
     build_pool,
     gather_pools,
+    node_reaches,
 )
 from claimsmith.allocate.problem import AllocationProblem, merge_taints
 from claimsmith.allocate.records import DeviceRecord, SliceRecord
@@ -268,7 +269,7 @@ class PreparedCluster:
         known = self._nodes.get(node.name)
         if known is not None and (known.node is node or known.node == node):
             return known
-        plain, others = self._split(self.find_visible(node))
+        plain, others = self._split(node)
         gathered = gather_pools(
             node,
             others,
@@ -279,11 +280,11 @@ class PreparedCluster:
         view = self._nodes[node.name] = self._arrange(node, plain, gathered)
         return view
 
-    def _split(self, visible: list[SliceRecord]) -> tuple[list[PoolView], list[SliceRecord]]:
-        """The pools of which a slice that names the node is all there is, and the slices of the other pools."""
+    def _split(self, node: Node) -> tuple[list[PoolView], list[SliceRecord]]:
+        """The plain pools that target the node, and the visible slices of the other pools."""
         by_pool, plain, others = self._index.by_pool, list[PoolView](), list[SliceRecord]()
-        for record in visible:
-            if record.is_plain and len(by_pool[record.pool]) == 1:
+        for record in self.find_visible(node):
+            if record.is_plain and len(by_pool[record.pool]) == 1 and node_reaches(record.slice, node):
                 plain.append(self._find_plain_view(record))
             else:
                 others.append(record)

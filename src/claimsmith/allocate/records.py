@@ -75,7 +75,7 @@ class SliceRecord:
         bases: What `claimsmith.allocate.kinds` has found out about the devices; None before.
         uses_groups: A device names compatibility groups.
         has_binding: A device has binding conditions, which puts its pool last.
-        is_plain: The slice names its node and is all of its pool, if there is no other one, and knows no counters.
+        is_plain: The slice tells its node or nodes, is all of its pool if there is no other one, and has no counters.
         is_special: A device is more than attributes and capacity.
         view: For the owner of the record: the pool, if this slice is all of it.
         selector_error: What is wrong with the node selector; None when nothing is.
@@ -117,13 +117,13 @@ class SliceRecord:
                 or device.allow_multiple_allocations
             ):
                 self._note_special(device)
+        self.selector_error = find_selector_error(slice.node_selector) if slice.node_selector else None
         self.is_plain = bool(
-            slice.node_name
+            (slice.node_name or (slice.node_selector and not slice.all_nodes and not self.selector_error))
             and slice.slice_count == 1
             and not (slice.shared_counters or slice.per_device_node_selection)
             and not (self.is_special and any(device.consumes_counters for device in slice.devices))
         )
-        self.selector_error = find_selector_error(slice.node_selector) if slice.node_selector else None
         self._find_uses = find_uses
         self._devices: tuple[DeviceRecord, ...] | None = None
 

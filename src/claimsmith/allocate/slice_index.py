@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from claimsmith.allocate.node_selector import NAME_ANCHOR, Anchor, find_anchors
+from claimsmith.allocate.pools import node_reaches
 from claimsmith.allocate.records import DeviceRecord, SliceRecord
 from claimsmith.allocate.usage import PoolKey
 from claimsmith.model.device import Device
@@ -67,31 +68,36 @@ class SliceIndex:
         return None
 
     def find_plain(self, node: Node) -> list[SliceRecord] | None:
-        """Return the slices of a node, in order of preference, if each is a plain pool; None when there is more."""
-        if self.rest or self.anchored or self.like_stable:
+        """Return the slices for a node, in order of preference, if each is a plain pool; None when there is more."""
+        if self.rest or self.like_stable:
             return None
-        found = self.by_node.get(node.metadata.name)
-        if found is None:
-            return []
+        found = self.by_node.get(node.metadata.name, [])
         by_pool = self.by_pool
-        for record in found:
+        near = [*found, *self._find_anchored(node)] if self.anchored else found
+        for record in near:
             if not record.is_plain or len(by_pool[record.pool]) > 1:
                 return None
-        return found if len(found) == 1 else sorted(found, key=lambda record: (record.has_binding, record.pool))
+        if near is not found:
+            near = [record for record in near if record.slice.node_name or node_reaches(record.slice, node)]
+        return near if len(near) < 2 else sorted(near, key=lambda record: (record.has_binding, record.pool))
 
     def find_visible(self, node: Node) -> list[SliceRecord]:
         """Return the slices that may target a node: its own, then the others, each in list order."""
         shared = list(self.rest)
         if self.anchored:
-            found: dict[int, SliceRecord] = {}
-            for key in self.anchor_keys:
-                value = node.name if key == NAME_ANCHOR else node.labels.get(key)
-                for record in self.anchored.get((key, value), ()) if value is not None else ():
-                    found[record.position] = record
-            shared.extend(found.values())
+            shared.extend(self._find_anchored(node))
             shared.sort(key=lambda record: record.position)
         visible = [*self.by_node.get(node.name, ()), *shared]
         return sorted(visible, key=lambda record: record.position) if self.like_stable else visible
+
+    def _find_anchored(self, node: Node) -> Iterable[SliceRecord]:
+        """Slices of which the node has an anchor."""
+        found: dict[int, SliceRecord] = {}
+        for key in self.anchor_keys:
+            value = node.name if key == NAME_ANCHOR else node.labels.get(key)
+            for record in self.anchored.get((key, value), ()) if value is not None else ():
+                found[record.position] = record
+        return found.values()
 
 
 def _find_anchors(record: SliceRecord) -> set[Anchor] | None:

@@ -29,6 +29,8 @@ _BEFORE_USE: Final = frozenset({"class-selector", "selector", "selector-error", 
 """Kinds of findings that say more about a device than that somebody holds it."""
 _Rule = tuple[int, ReasonKind, str]
 """Place of the request among all requests and alternatives, and the rule."""
+_Obstacles = list[tuple[ReasonKind, str] | None]
+"""For each request what speaks against a device that nobody uses: kind and rule; None for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class _Tally:
     requests: list[RequestPlan] = field(init=False)
     groups: NodeGroups = field(init=False)
     pools: dict[PoolView, _PoolTally] = field(default_factory=dict)
-    looks: dict[int, tuple[object, list[list[tuple[ReasonKind, str] | None]]]] = field(default_factory=dict)
+    looks: dict[int, tuple[object, list[_Obstacles], bool]] = field(default_factory=dict)
     alike: dict[tuple[int, tuple[int, ...]], _PoolTally] = field(default_factory=dict)
     lines: Counter[tuple[ReasonKind, str, int]] = field(default_factory=Counter)
     devices: Counter[_Rule] = field(default_factory=Counter)
@@ -129,10 +131,10 @@ class _Tally:
             return self.find_pool(record, node)
         known = self.looks.get(id(looks))
         if known is None:
-            known = self.looks[id(looks)] = (looks, self.look(record, node))
-        places = (
-            tuple([place for place, device in enumerate(record.slice.devices) if device.name in held]) if held else ()
-        )
+            found = self.look(record, node)
+            known = self.looks[id(looks)] = (looks, found, any(map(_depends_on_use, found)))
+        devices = record.slice.devices if held and known[2] else ()
+        places = tuple([place for place, device in enumerate(devices) if device.name in held])
         key = (id(looks), places)
         tally = self.alike.get(key)
         if tally is None:
@@ -144,18 +146,18 @@ class _Tally:
         pool = next(pool for pool in self.cluster.view_node(node).pools if pool.id == record.pool)
         return self.count_pool(pool, node) if pool.usable else _PoolTally((), (0,) * len(self.requests))
 
-    def look(self, record: SliceRecord, node: Node) -> list[list[tuple[ReasonKind, str] | None]]:
+    def look(self, record: SliceRecord, node: Node) -> list[_Obstacles]:
         """What speaks against each device, for each request, while nobody uses it."""
         sorter, slice = DeviceSorter(self.cluster, node), record.slice
         (pool,) = [pool for pool in self.cluster.view_node(node).pools if pool.id == record.pool]
-        found: list[list[tuple[ReasonKind, str] | None]] = []
+        found: list[_Obstacles] = []
         for device in slice.devices:
             free = DeviceRecord(slice, device)
             obstacles = [sorter.find_obstacle(pool, free, request.shape) for request in self.requests]
             found.append([None if item is None else (item.kind, item.rule) for item in obstacles])
         return found
 
-    def sum_up(self, looks: list[list[tuple[ReasonKind, str] | None]], held: frozenset[int]) -> _PoolTally:
+    def sum_up(self, looks: list[_Obstacles], held: frozenset[int]) -> _PoolTally:
         """Return what devices come to of which some are held as a whole."""
         rules: Counter[_Rule] = Counter()
         usable = [0] * len(self.requests)
@@ -198,6 +200,11 @@ class _Tally:
         claim = self.plan.claims[request.claim].claim
         found = _make(kind, rule, nodes=nodes, devices=devices)
         return Reason(kind=kind, text=found.text, claim=claim.ref, request=request.label, data=found.data)
+
+
+def _depends_on_use(obstacles: _Obstacles) -> bool:
+    """Whether it matters to some request who holds the device."""
+    return any(obstacle is None or obstacle[0] not in _BEFORE_USE for obstacle in obstacles)
 
 
 def _wanted(request: RequestPlan) -> int:

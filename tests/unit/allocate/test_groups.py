@@ -226,6 +226,31 @@ def test_a_shared_pool_is_followed_on_all_its_nodes() -> None:
     assert fits(cluster, claim("c")) == [True, True, True]
 
 
+def test_pools_that_choose_their_nodes_by_a_label_are_seen_there_alone() -> None:
+    racks = [node(name, labels={"rack": rack}) for name, rack in [("a", "r1"), ("b", "r2"), ("c", "r1")]]
+    one, two = (
+        slice_(device("x"), name=f"net-{rack}", node=None, pool=rack, node_selector=on_nodes(rack=rack))
+        for rack in ("r1", "r2")
+    )
+    cluster = PreparedCluster.from_snapshot(snapshot(*racks, one, two, held("r1", "x")))
+    taken = held("r2", "x")
+
+    assert fits(cluster, claim("c"), racks) == [False, True, False]
+    cluster.see_claim(None, taken)
+    assert fits(cluster, claim("c"), racks) == [False, False, False]
+    cluster.see_claim(taken, None)
+    assert fits(cluster, claim("c"), racks) == [False, True, False]
+
+
+def test_a_selector_matches_a_node_by_all_of_its_requirements() -> None:
+    selector = on_nodes(rack="r1", zone="z1")
+    net = slice_(device("x"), name="net", node=None, pool="net", node_selector=selector)
+    both, one = node("a", labels={"rack": "r1", "zone": "z1"}), node("b", labels={"rack": "r1", "zone": "z2"})
+    cluster = PreparedCluster.from_snapshot(snapshot(both, one, net))
+
+    assert fits(cluster, claim("c"), [one, both]) == [False, True]
+
+
 def test_devices_that_choose_their_nodes_are_told_apart() -> None:
     net = slice_(device("x", node_name="b"), name="net", node=None, pool="net", per_device_node_selection=True)
 
