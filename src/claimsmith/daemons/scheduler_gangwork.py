@@ -112,6 +112,8 @@ class GangWork:
             queue.add_gang(gang)
         elif not gang.is_joint or not any(self._parts.cache.find_reservation(pod) for pod in gang.placed):
             queue.remove_gang(ref)
+            if not gang.placed:
+                self._told.pop(ref, None)
         return gang.is_joint
 
     # --- deciding and writing -----------------------------------------------------------------------------------------

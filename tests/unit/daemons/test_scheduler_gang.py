@@ -213,6 +213,18 @@ def test_pods_share_devices_that_several_nodes_reach() -> None:
     assert sorted(cluster.nodes().values()) == ["node-a", "node-b"]
 
 
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_pods_without_claims_are_a_gang_too(is_joint: bool) -> None:
+    cluster = Cluster(is_joint=is_joint)
+    cluster.add_cards("node-a", cpu="3")
+    for name in ("a", "b"):
+        cluster.add_pod(name, cpu="2")
+
+    assert cluster.nodes() == {}
+    cluster.add_cards("node-b", cpu="3")
+    assert sorted(cluster.nodes().values()) == ["node-a", "node-b"]
+
+
 def test_room_on_a_node_is_taken_by_the_pods_together() -> None:
     cluster = Cluster()
     cluster.add_cards("node-a", "gpu-0", "gpu-1", cpu="3")
