@@ -17,7 +17,7 @@ from claimsmith.api import resource
 from claimsmith.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, RESOURCE_SLICE
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.cluster.follow import follow_cluster, follow_nodes
-from claimsmith.daemons.scheduler_batch import BatchDecider
+from claimsmith.daemons.scheduler_batch import BATCH_LIMITS, BatchDecider
 from claimsmith.daemons.scheduler_bind import Binder
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
 from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
@@ -134,7 +134,10 @@ class Scheduler:
             pods=self._pods,
             clock=clock,
         )
-        self._batches = BatchDecider(self.cache, self._decider, joint, clock=clock)
+        in_short = JointDecider(
+            self.cache, cluster, self._decider, policy=self.options.policy or PACK, limits=BATCH_LIMITS
+        )
+        self._batches = BatchDecider(self.cache, self._decider, in_short, clock=clock)
         self._gangs = GangWork(
             parts,
             GangDecider(self.cache, self._decider, joint=joint),

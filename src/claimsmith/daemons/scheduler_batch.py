@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
-from claimsmith.allocate.joint import JointDecision
+from claimsmith.allocate.joint import JointDecision, JointLimits
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_bind import build_reservation
 from claimsmith.daemons.scheduler_claims import Unplaced
 from claimsmith.daemons.scheduler_decide import Attempt, Decider, Placed
 from claimsmith.daemons.scheduler_joint import JointDecider, Solve, is_outdated
 from claimsmith.model.workload import Pod
+from claimsmith.schedule.fruitless import get_claims_key
 
-__all__ = ["BatchDecider", "BatchSteps"]
+__all__ = ["BATCH_LIMITS", "JOINT_EVERY_S", "BatchDecider", "BatchSteps"]
 
-_JOINT_EVERY_S: Final = 1.0
+JOINT_EVERY_S: Final = 2.0
 """Least time between two joint decisions: in a full cluster the same pods are tried again and again."""
+BATCH_LIMITS: Final = JointLimits(solver_effort=0.25, nodes_max=64)
+"""How much may be spent on a joint decision for pods that are in no group."""
 
 BatchSteps = Generator[Solve, JointDecision | None, tuple[Placed | Unplaced, ...]]
 """Decisions on their way: gives what is to be solved, is sent the answer (None for none), returns one for each pod."""
@@ -51,13 +54,15 @@ class BatchDecider:
             explain: Tells of which pods that get no place it should be said why.
         """
         outcomes = self._decide_in_turn(pods, explain)
-        if not self._is_worth_it(outcomes) or self._clock() < self._next_s:
+        if not _is_worth_it(outcomes) or self._clock() < self._next_s:
             return outcomes
         looked = [self._decider.look(pod) for pod in pods]
         attempts = [item for item in looked if isinstance(item, Attempt)]
         seen = self._cache.snapshot()
+        if not (_differ(attempts) or self._share_counters(outcomes)):
+            return outcomes
         decision = yield self._joint.plan(attempts)
-        self._next_s = self._clock() + _JOINT_EVERY_S
+        self._next_s = self._clock() + JOINT_EVERY_S
         now = self._cache.snapshot()
         if now is not seen:  # What was decided before may rest on what has changed.
             outcomes = self._decide_in_turn(pods, explain)
@@ -81,8 +86,32 @@ class BatchDecider:
                 outcomes.append(outcome)
         return tuple(outcomes)
 
-    def _is_worth_it(self, outcomes: Sequence[Placed | Unplaced]) -> bool:
-        """Whether some pod got devices while another one, which was tried, got none."""
-        gets = any(isinstance(outcome, Placed) and outcome.allocated for outcome in outcomes)
-        lacks = any(isinstance(outcome, Unplaced) and outcome.tried and not outcome.quiet for outcome in outcomes)
-        return gets and lacks
+    def _share_counters(self, outcomes: Sequence[Placed | Unplaced]) -> bool:
+        """Whether devices that were chosen draw on counters, so that others of their pools would have left more."""
+        pools = {
+            result.device_id.pool_id
+            for outcome in outcomes
+            if isinstance(outcome, Placed)
+            for _, got in outcome.allocated
+            for result in got.results
+        }
+        return any(item.shared_counters and item.pool_id in pools for item in self._cache.snapshot().slices)
+
+
+def _is_worth_it(outcomes: Sequence[Placed | Unplaced]) -> bool:
+    """Whether some pod got devices while another one, which was tried, got none."""
+    gets = any(isinstance(outcome, Placed) and outcome.allocated for outcome in outcomes)
+    return gets and any(map(_is_starved, outcomes))
+
+
+def _is_starved(outcome: Placed | Unplaced) -> bool:
+    return isinstance(outcome, Unplaced) and outcome.tried and not outcome.quiet
+
+
+def _differ(attempts: Sequence[Attempt]) -> bool:
+    """Whether pods ask for different things, or leave a choice; those that want the same can't help by swapping."""
+    wanted = {get_claims_key(attempt.claims.wanted) for attempt in attempts}
+    if len(wanted) > 1:
+        return True
+    specs = [claim.spec for attempt in attempts[:1] for claim in attempt.claims.wanted]
+    return any(spec.constraints or any(request.first_available for request in spec.requests) for spec in specs)

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from claimsmith.allocate.index import PreparedCluster
 from claimsmith.cluster.cache import ClusterCache
-from claimsmith.daemons.scheduler_batch import BatchDecider
+from claimsmith.daemons.scheduler_batch import JOINT_EVERY_S, BatchDecider
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
 from claimsmith.daemons.scheduler_joint import JointDecider
 from claimsmith.model.claim import DeviceRequest
 from claimsmith.model.workload import Pod
-from claimsmith.testing.builders import allocated, claim, gpu, klass, node, pod, request, slice_
+from claimsmith.testing.builders import (
+    allocated,
+    claim,
+    consumes,
+    counter_set,
+    device,
+    gpu,
+    klass,
+    node,
+    pod,
+    request,
+    slice_,
+)
 
 BIG = 'device.capacity["gpu.example.test"].memory.compareTo(quantity("40Gi")) > 0'
 
@@ -72,6 +84,30 @@ def test_nothing_is_solved_while_all_get_devices_in_turn() -> None:
     assert cluster.joint_decisions == 0
 
 
+def test_pods_that_want_the_same_are_not_solved_for() -> None:
+    cluster = Cluster()
+    pods = cluster.pods(one=request("r"), two=request("r"), three=request("r"))
+
+    assert cluster.decide(pods) == {"one": "large", "two": "small", "three": ""}
+    assert cluster.joint_decisions == 0
+
+
+def test_pods_that_want_the_same_are_solved_for_when_their_devices_share_counters() -> None:
+    cluster = Cluster()
+    slots = {"whole": 2, "half-1": 1, "half-2": 1}
+    devices = [device(name, counters=[consumes("card", {"slots": count})]) for name, count in slots.items()]
+    card = (counter_set("card", {"slots": 2}),)
+    for item in (
+        slice_(name="counters", pool="duo", driver="duo.test", slice_count=2, shared_counters=card),
+        slice_(*devices, name="parts", pool="duo", driver="duo.test", slice_count=2),
+    ):
+        cluster.cache.see_slice(None, item)
+    cluster.cache.see_class(None, klass("duo", 'device.driver == "duo.test"'))
+    pods = cluster.pods(one=request("r", klass="duo"), two=request("r", klass="duo"))
+
+    assert sorted(cluster.decide(pods).values()) == ["half-1", "half-2"]
+
+
 def test_nobody_loses_a_place_to_others() -> None:
     cluster = Cluster()
     pods = cluster.pods(both=request("r", count=2), one=request("r"), two=request("r"))
@@ -85,7 +121,7 @@ def test_joint_decisions_are_not_made_all_the_time() -> None:
     pods = cluster.pods(any=request("r"), big=request("r", BIG))
     cluster.decide(pods)
     at_once = cluster.decide(pods)
-    cluster.now_s += 1.0
+    cluster.now_s += JOINT_EVERY_S
 
     assert at_once == {"any": "large", "big": ""}
     assert cluster.decide(pods) == {"any": "small", "big": "large"}
