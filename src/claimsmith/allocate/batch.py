@@ -101,7 +101,7 @@ class JointLimits:
     """
 
     search: SearchLimits = field(default_factory=lambda: SearchLimits(budget_steps=100_000))
-    solver_effort: float = 0.25
+    solver_effort: float = 0.15
     seed: int = 0
     nodes_max: int = 256
 

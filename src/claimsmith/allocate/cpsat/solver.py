@@ -15,8 +15,10 @@ from claimsmith.allocate.cpsat.terms import Level
 
 __all__ = ["Answer", "is_installed", "solve_levels"]
 
-SHARE: Final = 0.5
+SHARE: Final = 0.85
 """Part of what is left of the effort that one level may use, unless it is the last."""
+CRUMB: Final = 0.15
+"""Part of the whole effort below which no further level is begun: preparing it would cost more than it can gain."""
 ENDLESS: Final = 1 << 62
 """A bound that no sum of a model reaches."""
 
@@ -84,7 +86,7 @@ class _Solve:
 
     def improve(self, level: Level, values: list[int], *, share: float) -> tuple[list[int], int]:
         """Return values at least as good for the level, and a bound on it."""
-        if self.used >= self._effort:
+        if self.used > self._effort * (1 - CRUMB):
             return values, -ENDLESS
         self._grow(level)
         self._model.minimize(self._sum(level.expression))
