@@ -259,3 +259,21 @@ def test_one_of_all_devices_in_use_is_enough() -> None:
     wanted = claim("c", request("r", allocation_mode="All"))
 
     assert pieces(slice_(A, B, C), *held, wanted) == {"request": 1, "all": 1, "use": 1}
+
+
+def test_the_limit_of_a_claim_is_told_where_it_is_exceeded() -> None:
+    many = slice_(*(device(f"d{number}") for number in range(40)))
+    (reason,) = tell(many, claim("c", request("r", count=35)))
+
+    assert reason.text.startswith(
+        "35 devices wanted (33 would be too many already) and a claim can have 32 devices at most, node node-a has 40: "
+    )
+
+
+def test_a_pool_that_is_incomplete_for_want_of_a_gate_is_named() -> None:
+    counters = slice_(name="s0", slice_count=3, shared_counters=(counter_set("cs", {"u": 4}),))
+    plain = slice_(device("a"), name="s1", slice_count=3)
+    grouped = slice_(device("b", counters=[consumes("cs", {"u": 1}, groups=("x",))]), name="s2", slice_count=3)
+    found = tell(counters, plain, grouped, claim("c"), features=Features())
+
+    assert found[-1].text == "pool gpu.example.test/node-a generation 1: 2 of 3 slices"

@@ -115,7 +115,7 @@ def _complete_pool(problem: AllocationProblem, change: Change) -> AllocationProb
     newest = max((slice.generation for slice in near), default=0)
     names = frozenset(slice.name for slice in near if slice.generation == newest)
     others = tuple(slice for slice in problem.slices if str(slice.pool_id) != change.name)
-    return replace(problem, slices=(*others, *repair_slices(own, names)))
+    return replace(problem, slices=(*others, *repair_slices(own, names, problem.features)))
 
 
 def _enable_gate(problem: AllocationProblem, change: Change) -> AllocationProblem:

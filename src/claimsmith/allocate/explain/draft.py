@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from claimsmith.allocate.explain.case import NodeCase
+from claimsmith.allocate.pools import is_ignored
 from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.records import DeviceRecord, SliceRecord
 from claimsmith.model.claim import DeviceClass, DeviceRequest, ResourceClaim, Selector, SubRequest
 from claimsmith.model.device import Capacity, CounterConsumption, Device, DeviceAttribute, DeviceTaint
 from claimsmith.model.features import Features
@@ -191,7 +192,7 @@ def _edit_slices(case: NodeCase, edits: SliceEdits) -> Iterator[ResourceSlice]:
         else:
             yield _edit_slice(_pin_answers(case, slice, edits), edits)
     for pool, slices in repaired.items():
-        for slice in repair_slices(slices, frozenset(case.targeting.get(pool, ()))):
+        for slice in repair_slices(slices, frozenset(case.targeting.get(pool, ())), case.features):
             yield _edit_slice(_pin_answers(case, slice, edits), edits)
 
 
@@ -255,16 +256,19 @@ def _taint_key(taint: DeviceTaint) -> TaintKey:
     return (taint.key, taint.value, taint.effect)
 
 
-def repair_slices(slices: Iterable[ResourceSlice], targeting: frozenset[str]) -> Iterator[ResourceSlice]:
+def repair_slices(
+    slices: Iterable[ResourceSlice], targeting: frozenset[str], features: Features
+) -> Iterator[ResourceSlice]:
     """Give the slices of a pool that are of use on the node, as if all were there and none contradicted another.
 
     Args:
         slices: All slices of the pool.
         targeting: Names of those that target the node, of the newest generation among them.
+        features: The gates; slices that need one that is off stay away.
     """
     near = [slice for slice in slices if slice.name in targeting]
     generation = max((slice.generation for slice in near), default=0)
-    kept = [slice for slice in slices if slice.generation == generation]
+    kept = [slice for slice in slices if slice.generation == generation and not _is_left_out(slice, features)]
     kept.sort(key=lambda slice: slice.name not in targeting)
     names, sets = set[str](), dict[str, CounterSet]()
     parts = []
@@ -274,6 +278,10 @@ def repair_slices(slices: Iterable[ResourceSlice], targeting: frozenset[str]) ->
         parts.append(replace(slice, devices=devices, shared_counters=counters, slice_count=len(kept)))
     for slice in parts:
         yield replace(slice, devices=tuple(_drop_unknown(device, sets) for device in slice.devices))
+
+
+def _is_left_out(slice: ResourceSlice, features: Features) -> bool:
+    return is_ignored(SliceRecord(slice, position=0), features)
 
 
 def _drop_unknown(device: Device, sets: dict[str, CounterSet]) -> Device:

@@ -14,7 +14,7 @@ from claimsmith.allocate.explain.wording_sets import word_constraint, word_count
 from claimsmith.allocate.pools import PoolView
 from claimsmith.allocate.records import DeviceRecord
 from claimsmith.errors import CelError, InputError
-from claimsmith.model.claim import SubRequest
+from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, SubRequest
 from claimsmith.model.decision import Reason
 from claimsmith.model.names import ClaimRef, DeviceId
 from claimsmith.model.quantity import Quantity
@@ -83,11 +83,19 @@ class _Writer:
         else:
             kept = self._finding.kept[relaxation] + (0 if relaxation.levels == spec.count else 1)
             more = "" if kept == spec.count else f" ({kept} would be too many already)"
+            more += self._format_limit(place[0])
             wanted = f"{_count(spec.count)} wanted{more}"
         text = f"{wanted}, {self._format_had(usable)}"
         rule = f"{wanted}, {len(devices) or 'none'} can be had"
         data = {"wanted": str(spec.count), "usable": str(len(devices)), "rule": rule}
         return self._place(relaxation, text, devices, data)
+
+    def _format_limit(self, claim: int) -> str:
+        """The limit of a claim, where it is what the claim exceeds."""
+        kept = self._finding.kept.items()
+        total = sum(keep for r, keep in kept if r.part == "count" and r.place and r.place[0] == claim)
+        limit = ALLOCATION_RESULTS_MAX
+        return f" and a claim can have {limit} devices at most" if total > limit else ""
 
     def _format_alternatives(self, place: tuple[int, int, int]) -> str:
         specs = self._case.claims[place[0]].spec.requests[place[1]].first_available
