@@ -55,17 +55,11 @@ def allocate(
         deviations: What to answer otherwise than upstream; LIKE_UPSTREAM for nothing.
     """
     cluster = PreparedCluster.from_problem(problem, deviations=deviations)
-    decisions = allocate_on_nodes(
-        cluster,
-        problem.claims,
-        nodes=(problem.node,),
-        share_ids=share_ids,
-        limits=SearchLimits(budget_steps=budget_steps, should_stop=should_stop),
-    )
-    decision = next(decisions)
+    plan = cluster.plan(problem.claims)
+    limits = SearchLimits(budget_steps=budget_steps, should_stop=should_stop)
+    decision = NodeSearch(cluster, plan, problem.node, limits).decide(share_ids)
     if not isinstance(decision, Pending):
         return decision
-    plan = cluster.plan(problem.claims)
     return replace(decision, reasons=explain_node(cluster, plan, problem.node))
 
 
