@@ -96,7 +96,8 @@ def test_bandwidth_is_shared_until_it_is_full(result: Value) -> None:
 
     assert len(streams) == 20
     assert {tuple(item["devices"]) for item in streams} == {("net/nic-0 (bandwidth 2G)",)}
-    assert "0 of 40G bandwidth left, 2G needed" in reason(result, 3, "stream-20")
+    assert "nic-0 in use by default/stream-" in reason(result, 3, "stream-20")
+    assert "(2G of 40G bandwidth each)" in reason(result, 3, "stream-20")
 
 
 def test_two_pods_share_one_claim(result: Value) -> None:
