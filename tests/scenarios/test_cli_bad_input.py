@@ -63,7 +63,7 @@ BYTES: Final = {
         "found binary data at byte",
     ),
 }
-COMMANDS: Final = (("devices",), ("allocate",), ("explain", "pod/a"), ("up",))
+COMMANDS: Final = (("devices",), ("allocate",), ("explain", "pod/a"), ("whatif",), ("up",))
 
 
 @pytest.fixture
