@@ -8,7 +8,7 @@ new place has to be made by another one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -20,6 +20,10 @@ __all__ = ["migrate"]
 
 SINGLE_MAX: Final = 32
 """Plans with one move that are kept for a kind of pods, to be parts of longer plans."""
+EXCHANGES_MAX: Final = 3
+"""Pairs of pods that change places for one refused pod."""
+ROUNDS_MAX: Final = 3
+"""How often all ways are gone through."""
 
 
 def migrate(cluster: ReplayCluster, refused: Sequence[TracePod], *, most: int) -> int:
@@ -74,6 +78,10 @@ class _Site:
         """Tell whether the node is of a kind that suits the pod."""
         return not pod.models or self.node.model in pod.models
 
+    def has_gpus(self, pod: TracePod) -> bool:
+        """Tell whether there are GPUs enough for the pod, whatever else it needs."""
+        return sum([milli >= pod.gpu_milli for milli in self.free.values()]) >= pod.gpus
+
     def fits(self, pod: TracePod, without: Sequence[_Runner] = (), beside: Sequence[TracePod] = ()) -> bool:
         """Tell whether the pod fits when some runners are gone and other pods are there."""
         cpu, memory = self.cpu_milli - pod.cpu_milli, self.memory_mib - pod.memory_mib
@@ -121,39 +129,34 @@ class _Mover:
         self._single: dict[TracePod, list[_Plan]] = {}
         self._partners: dict[TracePod, list[tuple[_Site, _Runner]]] = {}
         self._failed: set[tuple[object, ...]] = set()
-        self._hopeless: set[tuple[int, TracePod]] = set()
 
     def run(self, most: int) -> int:
-        """Carry out plans until none is left; return the moves."""
-        moves, is_thorough = 0, True
-        while True:
-            found = self._find_plan(min(2, most - moves))
-            if found is not None:
-                moves += self._carry_out(*found)
-                is_thorough = False
-            elif is_thorough:
-                return moves
-            else:
-                self._hopeless.clear()
-                self._single.clear()
-                is_thorough = True
+        """Carry out plans, the cheapest first and for the largest pods first, until none is left; return the moves."""
+        quick = (self._plan_none, self._plan_one, self._plan_swaps, self._plan_exchanges)
+        moves = 0
+        for _ in range(ROUNDS_MAX):
+            waiting = self._waiting.total()
+            for finder in (*quick, self._plan_pairs, self._plan_chains):
+                for pod in sorted(self._waiting, key=lambda pod: (-pod.total_milli, pod.cpu_milli, pod.models)):
+                    moves += self._place(pod, finder, most - moves)
+            if waiting == self._waiting.total():
+                break
+            self._single.clear()
+        return moves
 
-    def _find_plan(self, allowed: int) -> tuple[TracePod, _Plan] | None:
-        """A plan for one of the refused pods: the cheapest first, then the largest pod.
+    def _place(self, pod: TracePod, finder: Callable[[TracePod], Iterator[_Plan]], most: int) -> int:
+        """Carry out one way's plans for pods of a kind while there are any; return the moves."""
+        moves = 0
+        while self._waiting[pod]:
+            plan = self._find_plan(finder, pod)
+            if plan is None or moves + len(plan.moves) > most:
+                break
+            moves += self._carry_out(pod, plan)
+        return moves
 
-        What has found nothing for a kind of pods is left out until nothing else is left.
-        """
-        waiting = sorted(self._waiting, key=lambda pod: (-pod.total_milli, pod.cpu_milli, pod.models))
-        finders = (self._plan_none, self._plan_one, self._plan_swaps, self._plan_pairs, self._plan_chains)
-        for number, finder in enumerate(finders[: (1, 2, 5)[allowed]]):
-            for pod in waiting:
-                if (number, pod) in self._hopeless:
-                    continue
-                for plan in finder(pod):
-                    if self._describe(pod, plan) not in self._failed:
-                        return pod, plan
-                self._hopeless.add((number, pod))
-        return None
+    def _find_plan(self, finder: Callable[[TracePod], Iterator[_Plan]], pod: TracePod) -> _Plan | None:
+        """The first plan that was not tried in vain before."""
+        return next((plan for plan in finder(pod) if self._describe(pod, plan) not in self._failed), None)
 
     def _plan_none(self, pod: TracePod) -> Iterator[_Plan]:
         yield from (_Plan(site) for site in self._find_fitting(pod)[:1])
@@ -164,6 +167,37 @@ class _Mover:
             target = self._find_target(runner, site, gone=(runner,), beside=(pod,))
             if target is not None:
                 yield _Plan(site, ((runner, target),))
+
+    def _plan_exchanges(self, pod: TracePod) -> Iterator[_Plan]:
+        """Several runners change places with smaller ones, where only processors are missing."""
+        sites = [site for site in self._sites.values() if site.accepts(pod) and site.has_gpus(pod)]
+        for site in sorted(sites, key=lambda site: -site.cpu_milli):
+            gone: list[_Runner] = []
+            moves: list[tuple[_Runner, _Site]] = []
+            used = {id(site)}
+            for runner in sorted(site.runners.values(), key=lambda runner: -runner.pod.cpu_milli):
+                partner = self._find_smallest_partner(runner, used)
+                if partner is None:
+                    continue
+                middle, other = partner
+                used.add(id(middle))
+                gone.append(runner)
+                moves += ((other, site), (runner, middle))
+                if site.fits(pod, gone, [other.pod for other, target in moves if target is site]):
+                    yield _Plan(site, tuple(moves))
+                    break
+                if len(gone) == EXCHANGES_MAX:
+                    break
+
+    def _find_smallest_partner(self, runner: _Runner, used: Collection[int]) -> tuple[_Site, _Runner] | None:
+        """Whom a runner should change places with: the one with the fewest processors, on a node not used yet."""
+        least = (
+            (other.pod.cpu_milli, place)
+            for place, (middle, other) in enumerate(self._find_partners(runner.pod))
+            if id(middle) not in used and other.pod.cpu_milli < runner.pod.cpu_milli
+        )
+        best = min(least, default=None)
+        return None if best is None else self._find_partners(runner.pod)[best[1]]
 
     def _plan_pairs(self, pod: TracePod) -> Iterator[_Plan]:
         """Two runners of one node make room."""
