@@ -16,6 +16,6 @@ compile() {
 }
 
 compile run pyproject.toml --group build -c locks/constraints.txt
-compile dev pyproject.toml --extra columns --group dev -c locks/constraints.txt -c locks/run.txt
+compile dev pyproject.toml --extra columns --extra solver --group dev -c locks/constraints.txt -c locks/run.txt
 compile kubectl --group kubectl
 compile go --group go
