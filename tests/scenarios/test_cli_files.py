@@ -48,7 +48,7 @@ def test_all_that_waits_is_decided_and_one_that_does_not_fit_makes_exit_1() -> N
         "pod/default/stream-20",
     ]
     waits = found["pod/default/stream-20"]
-    assert "nic-0: 0 of 40G bandwidth left, 2G needed" in waits["message"]
+    assert "(2G of 40G bandwidth each)" in waits["message"]
     assert {reason["node"] for reason in waits["reasons"]} >= {"net"}
 
 
