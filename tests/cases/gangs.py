@@ -49,7 +49,9 @@ async def judge_gang(case: CaseFile) -> list[str]:
     differences = []
     for name, changed, expected in variants:
         for order in ("in order", "reversed"):
-            found = await _judge_order(changed, _build_group(case.content["gang"]), expected, backwards=order == "reversed")
+            found = await _judge_order(
+                changed, _build_group(case.content["gang"]), expected, backwards=order == "reversed"
+            )
             differences += [f"{name}{order}: {text}" for text in found]
     return differences
 
