@@ -382,7 +382,9 @@ class Placer:
             if self._ranking is not None:
                 self._ranking.forget()
             self._kinds_rated = count
-            self._rater = Rater(self.policy, self._states, Potential(self._states, self._profile), self._partitions)
+            counts_rare = "gradient" in self.policy.terms
+            potential = Potential(self._states, self._profile, counts_rare=counts_rare)
+            self._rater = Rater(self.policy, self._states, potential, self._partitions)
         return self._rater
 
     def _prefer(self, node: Node, rating: Rating) -> Callable[[RequestPlan, Screened], Screened]:

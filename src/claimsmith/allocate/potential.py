@@ -31,6 +31,8 @@ TYPICAL_PERCENT: Final = 95
 """Share of all pods that the typical ones make up, when fragments are counted."""
 HEAVY_PERCENT: Final = 105
 """What a pod needs besides a device, of what the most frequent one does, beyond which it is heavy."""
+RARE_PERCENT: Final = 2
+"""Share of all pods below which pods for several devices are rare."""
 UNITS_MAX: Final = 1_000
 """Finest division of a device when its parts are packed."""
 
@@ -67,14 +69,16 @@ class Potential:
     Args:
         states: The states of the cluster's nodes; their kinds of devices must have been met.
         profile: The demand.
+        counts_rare: Pods for several devices are typical like all others. Otherwise they are not as long as they are
+            rare: how many of them a sample has is chance, and they would keep all others from every idle node.
     """
 
-    def __init__(self, states: NodeStates, profile: DemandProfile) -> None:
+    def __init__(self, states: NodeStates, profile: DemandProfile, *, counts_rare: bool = False) -> None:
         self._states = states
         self._companions: frozenset[DeviceKind] = frozenset()
         self._companions = self._find_companions(profile)
         self._pods = tuple(self._read(pod, count) for pod, count in profile.pods)
-        self._typical = tuple(self._read(pod, count) for pod, count in profile.keep_share(TYPICAL_PERCENT).pods)
+        self._typical = self._choose_typical(profile, counts_rare=counts_rare)
         self._typical_total = sum(pod.count for pod in self._typical)
         self._several = [
             (place, pod.prime.count)
@@ -309,6 +313,14 @@ class Potential:
         prime = max(main, key=self._find_share) if main else None
         return _Typical(prime, tuple(need for need in pod if need not in main), count)
 
+    def _choose_typical(self, profile: DemandProfile, *, counts_rare: bool) -> tuple[_Typical, ...]:
+        """The most frequent pods."""
+        several = sum(pod.count for pod in self._pods if _wants_several(pod))
+        typical = [self._read(pod, count) for pod, count in profile.keep_share(TYPICAL_PERCENT).pods]
+        if counts_rare or several * 100 >= RARE_PERCENT * profile.total:
+            return tuple(typical)
+        return tuple(pod for pod in typical if not _wants_several(pod))
+
     def _accepts_main(self, need: Need) -> list[DeviceKind]:
         return [
             kind
@@ -365,6 +377,10 @@ class Potential:
                 share = _share(kind, self._states.find_amounts(kind, pod.prime.shape) or ())
                 wanted[kind] = wanted.get(kind, 0.0) + pod.count * pod.prime.count * share * kind.count / number
         return {kind: int(100 * amount / kind.count) for kind, amount in wanted.items() if kind.count}
+
+
+def _wants_several(pod: _Typical) -> bool:
+    return pod.prime is not None and pod.prime.count > 1
 
 
 def _set_bits(answers: Iterable[bool]) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from claimsmith.allocate.demand import DemandCounter, DemandProfile
 from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import FRAGMENTATION
+from claimsmith.allocate.objective import FGD, FRAGMENTATION, Policy
 from claimsmith.allocate.placing import Placer
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.node import Node
@@ -52,7 +52,7 @@ class Asked:
 class Shown:
     """One node with GPUs of which parts are used, and the placer's view of it."""
 
-    def __init__(self, used: list[int], cpu_used: int, pods: list[Asked]) -> None:
+    def __init__(self, used: list[int], cpu_used: int, pods: list[Asked], policy: Policy = FRAGMENTATION) -> None:
         gpus = [
             device(f"g{n}", attributes={"kind": "gpu"}, capacity={"milli": WHOLE}, allow_multiple_allocations=True)
             for n in range(len(used))
@@ -60,7 +60,7 @@ class Shown:
         host = device("h", attributes={"kind": "host"}, capacity={"cpu": CPU}, allow_multiple_allocations=True)
         self.cluster = PreparedCluster.from_snapshot(snapshot(slice_(*gpus, host)))
         self.node: Node = node()
-        self.placer = Placer(self.cluster, FRAGMENTATION, profile=self.count(pods))
+        self.placer = Placer(self.cluster, policy, profile=self.count(pods))
         for number, amount in enumerate(used):
             if amount:
                 self.hold(f"g{number}", milli=amount)
@@ -142,6 +142,16 @@ def test_a_part_is_worth_the_share_of_pods_for_which_processors_are_left() -> No
 
     values = [Shown([5], used, pods) for used in (20, 30, 38)]
     assert [shown.placer.value(shown.node) for shown in values] == [500, 375, 0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "rare", "fragments"), [(FRAGMENTATION, 1, 0), (FRAGMENTATION, 4, 2000 * 4 / 60), (FGD, 1, 2000 / 57)]
+)
+def test_few_pods_for_several_devices_do_not_count_but_in_fgd(policy: Policy, rare: int, fragments: float) -> None:
+    pods = [Asked(3, WHOLE, 1)] * rare + [Asked(1, WHOLE, 1 + number % CPU) for number in range(59)]
+    shown = Shown([0, 0, WHOLE], 0, pods, policy)
+
+    assert shown.placer.fragments(shown.node) == pytest.approx(fragments, abs=1)
 
 
 def test_a_partition_is_worth_something_while_the_counters_allow_it() -> None:
