@@ -20,7 +20,7 @@ from claimsmith.schedule.message import render_refusal
 
 __all__ = ["IN_FULL", "IN_SHORT", "Attempted", "explain_attempt", "explain_member", "write_note"]
 
-IN_SHORT: Final = ExplainLimits(groups_max=6, with_fixes=False)
+IN_SHORT: Final = ExplainLimits(groups_max=6, with_fixes=False, total_steps=150_000)
 """For the note of an event: the most frequent kinds of nodes, nothing about what would help."""
 IN_FULL: Final = ExplainLimits()
 """For people who ask."""

@@ -188,6 +188,17 @@ def test_a_search_that_gives_up_is_never_called_irreducible() -> None:
     assert (found.fits, found.is_irreducible) == (None, False)
 
 
+def test_all_searches_together_give_up_too() -> None:
+    wanted = claim("c", *(request(f"r{number}") for number in range(3)))
+    asked = problem(slice_(A, B), wanted)
+    book = ClauseBook(PreparedCluster.from_problem(asked), asked.claims)
+    base = find_reasons(Asked(book), asked.node)
+    found = find_reasons(Asked(book, total_steps=base.oracle.steps // 2), asked.node)
+
+    assert (base.is_irreducible, found.is_irreducible) == (True, False)
+    assert found.fits is not True
+
+
 def test_the_problem_of_the_reasons_alone_is_impossible_and_possible_without_any_of_them() -> None:
     found = find(slice_(A, B, C), allocated(claim("held"), "a"), claim("c", request("r", count=3)))
 

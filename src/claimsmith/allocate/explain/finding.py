@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from claimsmith.allocate.explain.case import ClauseBook, NodeCase, build_case
-from claimsmith.allocate.explain.oracle import BUDGET_STEPS, Levels, Oracle
+from claimsmith.allocate.explain.oracle import BUDGET_STEPS, TOTAL_STEPS, Levels, Oracle
 from claimsmith.allocate.explain.profiles import ProfileBook
 from claimsmith.allocate.explain.relaxations import CLAIM_SOURCES, Relaxation, Source
 from claimsmith.allocate.explain.shrink import shrink
@@ -48,11 +48,13 @@ class Asked:
     Args:
         sources: Further kinds of relaxations.
         budget_steps: Steps after which one search gives up.
+        total_steps: Steps after which all searches about one node give up.
     """
 
     book: ClauseBook
     sources: tuple[Source, ...] = ()
     budget_steps: int = BUDGET_STEPS
+    total_steps: int = TOTAL_STEPS
     should_stop: Callable[[], bool] | None = None
     profiles: ProfileBook = field(init=False)
 
@@ -74,14 +76,14 @@ def find_reasons(asked: Asked, node: Node) -> NodeFinding:
     finding = _find(asked, node)
     if finding.fits and not asked.book.whole:
         whole = ClauseBook(asked.book.cluster, asked.book.claims, whole=True)
-        again = Asked(whole, asked.sources, asked.budget_steps, asked.should_stop)
+        again = Asked(whole, asked.sources, asked.budget_steps, asked.total_steps, asked.should_stop)
         return _find(again, node)
     return finding
 
 
 def _find(asked: Asked, node: Node) -> NodeFinding:
     case = build_case(asked.book, node)
-    oracle = Oracle(case, asked.budget_steps, asked.should_stop)
+    oracle = Oracle(case, asked.budget_steps, asked.total_steps, asked.should_stop)
     relaxations = asked.list_relaxations(case)
     infeasible = oracle.is_infeasible(oracle.draft({}).build())
     if not infeasible:

@@ -19,10 +19,12 @@ from claimsmith.model.features import Features
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.pool import ResourceSlice
 
-__all__ = ["BUDGET_STEPS", "Levels", "Oracle"]
+__all__ = ["BUDGET_STEPS", "TOTAL_STEPS", "Levels", "Oracle"]
 
 BUDGET_STEPS: Final = 100_000
 """Steps after which one search gives up."""
+TOTAL_STEPS: Final = 2_000_000
+"""Steps after which all searches about one node give up."""
 _CLUSTERS_MAX: Final = 64
 
 Levels = Mapping[Relaxation, int]
@@ -33,16 +35,22 @@ Levels = Mapping[Relaxation, int]
 class Oracle:
     """Solves one case again and again.
 
+    Args:
+        budget_steps: Steps after which one search gives up.
+        total_steps: Steps after which every further search gives up at once.
+
     Attributes:
-        searches: How many searches were made.
+        searches, steps: How many searches were made, and how many steps they took.
         refused: What is refused about devices that were found, though they would do: a slice's node selector that no
             allocation can carry.
     """
 
     case: NodeCase
     budget_steps: int = BUDGET_STEPS
+    total_steps: int = TOTAL_STEPS
     should_stop: Callable[[], bool] | None = None
     searches: int = 0
+    steps: int = 0
     refused: Refused | None = None
     _slices: dict[tuple[object, ...], tuple[ResourceSlice, ...]] = field(default_factory=dict)
     _clusters: dict[tuple[int, Features], tuple[tuple[ResourceSlice, ...], PreparedCluster]] = field(
@@ -67,10 +75,15 @@ class Oracle:
 
     def decide(self, problem: AllocationProblem) -> Decision:
         """Return the decision of the search; its shares have no uids."""
+        budget = min(self.budget_steps, self.total_steps - self.steps)
+        if budget <= 0:
+            return Undecided(node=problem.node.name)
         self.searches += 1
         cluster = self._prepare(problem)
-        limits = SearchLimits(budget_steps=self.budget_steps, should_stop=self.should_stop)
-        return NodeSearch(cluster, cluster.plan(problem.claims), problem.node, limits).decide(str)
+        limits = SearchLimits(budget_steps=budget, should_stop=self.should_stop)
+        decision = NodeSearch(cluster, cluster.plan(problem.claims), problem.node, limits).decide(str)
+        self.steps += decision.steps
+        return decision
 
     def _prepare(self, problem: AllocationProblem) -> PreparedCluster:
         """Return the cluster of the problem; one with the same slices is used again."""

@@ -10,7 +10,7 @@ from claimsmith.allocate.explain.case import ClauseBook
 from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons
 from claimsmith.allocate.explain.fixes import FixFinder, NodeSet
 from claimsmith.allocate.explain.nodes import explain_nodes, explain_refusal
-from claimsmith.allocate.explain.oracle import BUDGET_STEPS
+from claimsmith.allocate.explain.oracle import BUDGET_STEPS, TOTAL_STEPS
 from claimsmith.allocate.explain.relaxations import Source
 from claimsmith.allocate.explain.values import Change, Explanation, Fix, NodeGroup
 from claimsmith.allocate.explain.wording import word_reasons
@@ -33,6 +33,7 @@ class ExplainLimits:
         groups_max: Kinds of nodes that are looked at in full.
         with_fixes: Look for what would help.
         budget_steps: Steps after which one search gives up.
+        total_steps: Steps after which all searches about one kind of nodes give up.
         should_stop: Asked now and then; True ends the search at hand as undecided.
         sources: Further kinds of relaxations.
     """
@@ -40,6 +41,7 @@ class ExplainLimits:
     groups_max: int = GROUPS_MAX
     with_fixes: bool = True
     budget_steps: int = BUDGET_STEPS
+    total_steps: int = TOTAL_STEPS
     should_stop: Callable[[], bool] | None = None
     sources: tuple[Source, ...] = ()
 
@@ -60,7 +62,7 @@ def explain_pending(
     """
     bounds = limits or ExplainLimits()
     book = ClauseBook(cluster, tuple(claims))
-    asked = Asked(book, bounds.sources, bounds.budget_steps, bounds.should_stop)
+    asked = Asked(book, bounds.sources, bounds.budget_steps, bounds.total_steps, bounds.should_stop)
     vetoes, open_nodes, known = dict(refused or {}), list[Node](), dict[str, Node]()
     for node in nodes:
         known[node.name] = node
