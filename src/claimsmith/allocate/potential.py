@@ -33,6 +33,8 @@ HEAVY_PERCENT: Final = 105
 """What a pod needs besides a device, of what the most frequent one does, beyond which it is heavy."""
 RARE_PERCENT: Final = 2
 """Share of all pods below which pods for several devices are rare."""
+SCARCE_PERCENT: Final = 70
+"""Share of the devices of a kind that pods which accept only some kinds ask for, from which on it is scarce."""
 UNITS_MAX: Final = 1_000
 """Finest division of a device when its parts are packed."""
 
@@ -93,7 +95,7 @@ class Potential:
         self._weights: dict[int, int] = {}
         self._values: dict[DeviceKind, _KindValue] = {}
         self._prices = self._price_kinds()
-        self._over_asked = frozenset(kind for kind, price in self._prices.items() if price >= 100)
+        self._scarce = frozenset(kind for kind, price in self._prices.items() if price >= SCARCE_PERCENT)
         self._reserve = self._find_reserve()
         self._reserved = {
             kind: amounts
@@ -120,12 +122,12 @@ class Potential:
         """Return how much the demand that can't do without the kind asks for, in hundredths of what there is."""
         return self._prices.get(kind, 0)
 
-    def count_over_asked(self, taken: Iterable[tuple[DeviceKind, RequestShape]]) -> int:
-        """Return how many of the devices are of kinds for which the pods that need them ask more than there is.
+    def count_scarce(self, taken: Iterable[tuple[DeviceKind, RequestShape]]) -> int:
+        """Return how many of the devices are of scarce kinds: pods that accept nothing else ask for most of them.
 
         A pod that needs more besides than the most frequent one has no choice, so that none counts.
         """
-        if not self._over_asked:
+        if not self._scarce:
             return 0
         count = 0
         for kind, shape in taken:
@@ -133,7 +135,7 @@ class Potential:
             amounts = self._states.find_amounts(kind, shape) if most else None
             if most and amounts and any(a * 100 > b * HEAVY_PERCENT for a, b in zip(amounts, most, strict=True)):
                 return 0
-            count += kind in self._over_asked
+            count += kind in self._scarce
         return count
 
     def is_companion(self, kind: DeviceKind) -> bool:

@@ -270,13 +270,13 @@ class Rater:
         return (self._measures[term](choice),)
 
     def _measure_fragmentation(self, choice: _Choice) -> tuple[int, ...]:
-        """Place of what losing partitions costs, over-asked devices, regret, scarcity, what the demand can't use."""
+        """Place of what losing partitions costs, scarce devices, regret, scarcity, what the demand can't use."""
         before, after, potential = choice.before, choice.after, self.potential
-        over_asked = potential.count_over_asked(choice.taken)
+        scarce = potential.count_scarce(choice.taken)
         regret = potential.value(before) - potential.value(after)
         scarcity = sum(potential.price(kind) for kind, _ in choice.taken)
         fragments = potential.fragments(after) - potential.fragments(before)
-        return 0, over_asked, (regret + REGRET_STEP // 2) // REGRET_STEP, scarcity, fragments // FRAGMENTS_STEP
+        return 0, scarce, (regret + REGRET_STEP // 2) // REGRET_STEP, scarcity, fragments // FRAGMENTS_STEP
 
     def _measure_waste(self, choice: _Choice) -> int:
         """The price of the devices, of shared ones in proportion to what is taken; companions cost nothing."""
