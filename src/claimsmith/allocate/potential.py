@@ -367,18 +367,30 @@ class Potential:
         return _KindValue(main, unit, values, tuple(guests.items()))
 
     def _price_kinds(self) -> dict[DeviceKind, int]:
-        """How scarce kinds are: what the pods ask for that accept some kinds only, spread over those, in hundredths."""
+        """How scarce kinds are: which part of the demand accepts some kinds only, against their part of the devices.
+
+        It is spread over the kinds that are accepted; in hundredths, as if the demand filled the cluster once.
+        """
         wanted: dict[DeviceKind, float] = {}
+        total = 0.0
         everyone = {kind for pod in self._pods if pod.prime is not None for kind in self._accepts_main(pod.prime)}
         for pod in self._pods:
             accepted = self._accepts_main(pod.prime) if pod.prime is not None else []
-            if pod.prime is None or not accepted or len(accepted) == len(everyone):
+            if pod.prime is None or not accepted:
                 continue
             number = sum(kind.count for kind in accepted)
             for kind in accepted:
                 share = _share(kind, self._states.find_amounts(kind, pod.prime.shape) or ())
-                wanted[kind] = wanted.get(kind, 0.0) + pod.count * pod.prime.count * share * kind.count / number
-        return {kind: int(100 * amount / kind.count) for kind, amount in wanted.items() if kind.count}
+                amount = pod.count * pod.prime.count * share * kind.count / max(1, number)
+                total += amount
+                if len(accepted) < len(everyone):
+                    wanted[kind] = wanted.get(kind, 0.0) + amount
+        devices = sum(kind.count for kind in everyone)
+        return {
+            kind: int(100 * amount * devices / (kind.count * total))
+            for kind, amount in wanted.items()
+            if kind.count and total
+        }
 
 
 def _wants_several(pod: _Typical) -> bool:
