@@ -24,8 +24,10 @@ from tests.cluster.watching import wait_for
 __all__ = ["clean", "delete_pods", "take_cdi_files"]
 
 _PODS_GO_S: Final = 20.0
+_CLAIM: Final = "-claim_"
+"""Part of the names of our CDI files; plugins that tests make up have others."""
 _GRANT: Final = "grant-"
-"""Part of the names of the CDI files that belong to containers of a device plugin."""
+"""Part of the names of those that belong to containers of a device plugin."""
 _KINDS: Final[tuple[Kind, ...]] = (
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
@@ -79,7 +81,7 @@ def take_cdi_files(cluster: RealCluster) -> None:
     Raises:
         AssertionError: A file was left; it is removed all the same, so that only this test fails.
     """
-    left = [path for path in cluster.list_cdi_files() if _GRANT not in path.name]
+    left = [path for path in cluster.list_cdi_files() if _CLAIM in path.name and _GRANT not in path.name]
     for path in left:
         path.unlink()
     assert not left, f"CDI files of claims that nobody has: {', '.join(path.name for path in left)}"
