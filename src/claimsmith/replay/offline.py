@@ -40,7 +40,7 @@ class OfflineResult:
 def replay_offline(cluster: ReplayCluster, *, seed: int) -> OfflineResult | None:
     """Return the best allocation found for the trace once; None without the extra `[solver]`.
 
-    Pods without GPU are all placed first: they may not be refused.
+    The program refuses no pod without GPU.
 
     Raises:
         ReplayError: An allocation breaks a rule, or is larger than the bound.
