@@ -77,6 +77,18 @@ def test_the_nearest_value_comes_before_farther_ones() -> None:
     assert find_fix(why(node("node-a"), pool, wanted), "set-selectors").text.endswith("to >= 32")
 
 
+def test_a_fix_is_claimed_for_no_node_on_which_it_was_not_solved() -> None:
+    objects: list[Node | ResourceSlice | ResourceClaim] = []
+    for number, size in enumerate((8, 32, 32)):
+        name = f"n{number}"
+        objects += [node(name), slice_(device("a", attributes={"size": size}), name=f"s{number}", node=name, pool=name)]
+    held = allocated(claim("held"), device_id("a", pool="n2"))
+    found = why(*objects, held, claim("c", request("r", f"{SIZE} > 40")))
+
+    assert [group.nodes for group in found.groups] == [("n1", "n2"), ("n0",)]
+    assert find_fix(found, "set-selectors").nodes == ("n1",)
+
+
 def test_the_other_clauses_of_a_selector_stay() -> None:
     text = f'device.driver == "gpu.example.test" && {SIZE} > 8 && (true || false)'
     found = why(node("node-a"), slice_(device("a", attributes={"size": 4})), claim("c", request("r", text)))

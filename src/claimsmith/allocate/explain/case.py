@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.pools import is_ignored, node_reaches
@@ -27,7 +28,7 @@ from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.quantity import Quantity
 
-__all__ = ["ClauseBook", "NodeCase", "UsePart", "build_case", "split_clauses", "targets_node"]
+__all__ = ["ClauseBook", "NodeCase", "UsePart", "build_case", "find_near_classes", "split_clauses", "targets_node"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,8 @@ class ClauseBook:
             for spec in request.alternatives
         }
         known = self.cluster.classes
+        for name in sorted(names - set(known)):
+            names.update(find_near_classes(name, known))
         self.split_classes = {
             name: replace(known[name], selectors=self._split(known[name].selectors))
             for name in sorted(names)
@@ -164,6 +167,11 @@ class ClauseBook:
             for request in claim.spec.requests
         )
         return replace(claim, spec=replace(claim.spec, requests=requests))
+
+
+def find_near_classes(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return classes of nearly the same name as one that does not exist, the nearest first."""
+    return tuple(get_close_matches(name, sorted(known), n=3, cutoff=0.4))
 
 
 def split_clauses(expression: str, features: Features) -> tuple[str, ...]:

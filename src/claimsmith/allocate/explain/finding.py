@@ -14,7 +14,7 @@ from claimsmith.allocate.explain.supply import SUPPLY_SOURCES, find_uses
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.model.node import Node
 
-__all__ = ["Asked", "NodeFinding", "find_reasons"]
+__all__ = ["Asked", "NodeFinding", "find_reasons", "open_node"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,13 @@ def find_reasons(asked: Asked, node: Node) -> NodeFinding:
         again = Asked(whole, asked.sources, asked.budget_steps, asked.total_steps, asked.should_stop)
         return _find(again, node)
     return finding
+
+
+def open_node(asked: Asked, node: Node) -> NodeFinding:
+    """Return a node with the claims, without looking for reasons: to be solved with changes."""
+    case = build_case(asked.book, node)
+    oracle = Oracle(case, asked.budget_steps, asked.total_steps, asked.should_stop)
+    return NodeFinding(case=case, oracle=oracle, relaxations=(), kept={}, fits=None, is_irreducible=False)
 
 
 def _find(asked: Asked, node: Node) -> NodeFinding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,12 +17,14 @@ from claimsmith.model.decision import Allocation
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.pool import ResourceSlice
 
-__all__ = ["FIXES_MAX", "FixFinder", "NodeSet"]
+__all__ = ["FIXES_MAX", "FixFinder", "NodePart", "NodeSet"]
 
 FIXES_MAX: Final = 8
 """Fixes that are told."""
 SEARCHES_MAX: Final = 400
 """Searches after which no further fix is looked for."""
+PARTS_MAX: Final = 32
+"""Groups of nodes with the same reasons that a fix is tried on; it is not claimed for the others."""
 _HOLDERS_MAX: Final = 16
 _FREE_RANK: Final = 4
 _NODE_RANK: Final = 10
@@ -30,11 +32,28 @@ _BOTH_RANK: Final = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePart:
+    """Nodes that are alike in all that decides, who holds what included.
+
+    Args:
+        reopen: Gives one of them with the claims, to be solved.
+    """
+
+    nodes: tuple[str, ...]
+    reopen: Callable[[], NodeFinding]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSet:
-    """Nodes that are alike, and what was found on the first of them."""
+    """Nodes with the same reasons, and what was found on the first of them.
+
+    Args:
+        parts: The nodes in groups that differ in who holds what and in taints; empty when all are alike.
+    """
 
     nodes: tuple[str, ...]
     finding: NodeFinding
+    parts: tuple[NodePart, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +66,7 @@ class FixFinder:
 
     sets: Sequence[NodeSet]
     searches: int = 0
+    _opened: dict[int, NodeFinding] = field(default_factory=dict)
     _found: list[tuple[int, Fix]] = field(default_factory=list)
 
     def find(self) -> tuple[Fix, ...]:
@@ -64,9 +84,36 @@ class FixFinder:
         return tuple(reversed(fixes.values()))[:FIXES_MAX]
 
     def helps(self, changes: Iterable[Change], item: NodeSet) -> bool:
-        """Tell whether the claims fit on the nodes with the changes."""
+        """Tell whether the claims fit on the first of the nodes with the changes."""
         problem = apply_changes(self._base(item.finding), changes)
         return self._solves(item.finding, problem)
+
+    def find_nodes(self, changes: Sequence[Change], item: NodeSet) -> tuple[str, ...]:
+        """Return the nodes on which the claims fit with the changes."""
+        if not item.parts:
+            return item.nodes if self.helps(changes, item) else ()
+        if not self._may_help(changes, item.finding):
+            return ()
+        found: list[str] = []
+        for number, part in enumerate(item.parts[:PARTS_MAX]):
+            finding = self._opened.get(id(part))
+            if finding is None:
+                finding = self._opened[id(part)] = part.reopen() if number else item.finding
+            if self._solves(finding, apply_changes(self._base(finding), changes)):
+                found += part.nodes
+        return tuple(found)
+
+    def _find_step_nodes(self, step: Step, item: NodeSet) -> tuple[str, ...]:
+        if step.is_sure:
+            return self.find_nodes((step.change,), item)
+        return item.nodes[:1] if self.helps((step.change,), item) else ()
+
+    def _may_help(self, changes: Sequence[Change], finding: NodeFinding) -> bool:
+        """Whether the claims fit with the changes if nothing is in use and no device is tainted."""
+        passing = {relaxation: 0 for relaxation in finding.relaxations if relaxation.is_passing}
+        free = finding.oracle.draft(passing).build()
+        problem = replace(self._base(finding), slices=free.slices, allocated=())
+        return self._solves(finding, apply_changes(problem, changes))
 
     def _solves(self, finding: NodeFinding, problem: AllocationProblem) -> bool:
         self.searches += 1
@@ -92,7 +139,7 @@ class FixFinder:
         for step in ladder.steps if ladder else ():
             if self.searches >= SEARCHES_MAX:
                 return
-            nodes = tuple(name for item in sets if self.helps((step.change,), item) for name in item.nodes)
+            nodes = tuple(name for item in sets for name in self._find_step_nodes(step, item))
             if nodes and ladder is not None:
                 self._found.append((ladder.rank, Fix(text=step.text, nodes=nodes, changes=(step.change,))))
                 return
@@ -165,11 +212,18 @@ class FixFinder:
                 fewer = [other for other in kept if other is not step]
                 if self.searches < SEARCHES_MAX and self.helps([other.change for other in fewer], item):
                     kept = fewer
-            text = "; and ".join(step.text for step in kept)
-            self._found.append(
-                (_BOTH_RANK, Fix(text=text, nodes=item.nodes, changes=tuple(step.change for step in kept)))
+            changes = tuple(step.change for step in kept)
+            fix = Fix(
+                text="; and ".join(step.text for step in kept), nodes=self._find_alike(changes, item), changes=changes
             )
+            self._found.append((_BOTH_RANK, fix))
             return
+
+    def _find_alike(self, changes: Sequence[Change], item: NodeSet) -> tuple[str, ...]:
+        """The nodes on which the changes help; claims that go are held on the first node alone."""
+        if any(change.op == "free-claims" for change in changes):
+            return item.nodes[:1]
+        return self.find_nodes(changes, item)
 
 
 def _list_holders(finding: NodeFinding) -> tuple[ClaimRef, ...]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
-from claimsmith.allocate.explain.case import NodeCase, split_clauses
+from claimsmith.allocate.explain.case import NodeCase, find_near_classes, split_clauses
 from claimsmith.allocate.explain.comparisons import Comparison, Constant, find_comparison
 from claimsmith.allocate.explain.devices import format_amount
 from claimsmith.allocate.explain.draft import Place
@@ -29,10 +28,15 @@ STEPS_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One change and how it is told."""
+    """One change and how it is told.
+
+    Args:
+        is_sure: Nodes that were alike before are alike after the change, so that solving it on one of them is enough.
+    """
 
     change: Change
     text: str
+    is_sure: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +102,7 @@ def _relax_clause(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> It
     if comparison is not None:
         for value in values:
             text = f"{where}: relax {relaxation.name} to {comparison.describe(value)}"
-            yield Step(change=change(comparison.relax_to(value)), text=text)
+            yield Step(change=change(comparison.relax_to(value)), text=text, is_sure=comparison.operator != "==")
     yield Step(change=change(""), text=f"{where}: drop the selector {relaxation.name}")
 
 
@@ -260,9 +264,7 @@ def _enable_gate(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Ite
 def _rename_class(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Iterator[Step]:
     """Classes of nearly the same name."""
     finding = findings[0]
-    known = sorted(finding.case.cluster.classes)
-    near = get_close_matches(relaxation.name, known, n=3, cutoff=0.4)
-    for name in near:
+    for name in find_near_classes(relaxation.name, finding.case.cluster.classes):
         for place, spec in _list_specs(finding):
             if spec.device_class == relaxation.name:
                 claim, label = _find_claim(finding, place).ref, _find_label(finding.case, place)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from claimsmith.allocate.explain.case import ClauseBook
-from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons
-from claimsmith.allocate.explain.fixes import FixFinder, NodeSet
+from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons, open_node
+from claimsmith.allocate.explain.fixes import FixFinder, NodePart, NodeSet
 from claimsmith.allocate.explain.nodes import explain_nodes, explain_refusal
 from claimsmith.allocate.explain.oracle import BUDGET_STEPS, TOTAL_STEPS
 from claimsmith.allocate.explain.relaxations import Source
@@ -93,16 +93,22 @@ def _find_sets(asked: Asked, nodes: Iterable[Node], *, groups_max: int) -> tuple
     """
     sets, rest = list[NodeSet](), list[Node]()
     for kind in _sort_nodes(asked, nodes):
-        for same in kind:
+        for number, same in enumerate(kind):
             if len(sets) >= groups_max:
                 rest += same
                 continue
             finding = find_reasons(asked, same[0])
             if finding.kept and not any(relaxation.is_passing for relaxation in finding.kept):
-                sets.append(NodeSet(nodes=tuple(node.name for group in kind for node in group), finding=finding))
+                parts = tuple(_open_part(asked, group) for group in kind[number:]) if len(kind) > 1 else ()
+                names = tuple(node.name for group in kind[number:] for node in group)
+                sets.append(NodeSet(nodes=names, finding=finding, parts=parts))
                 break
             sets.append(NodeSet(nodes=tuple(node.name for node in same), finding=finding))
     return sets, rest
+
+
+def _open_part(asked: Asked, nodes: list[Node]) -> NodePart:
+    return NodePart(nodes=tuple(node.name for node in nodes), reopen=lambda: open_node(asked, nodes[0]))
 
 
 def _sort_nodes(asked: Asked, nodes: Iterable[Node]) -> list[list[list[Node]]]:

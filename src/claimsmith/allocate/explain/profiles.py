@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from claimsmith.allocate.constraints import read_value
 from claimsmith.allocate.explain.case import ClauseBook
+from claimsmith.allocate.explain.comparisons import find_comparison
 from claimsmith.allocate.index import NodeView, PreparedCluster
 from claimsmith.allocate.kinds import find_names, read_values
 from claimsmith.allocate.pools import PoolView, node_reaches
 from claimsmith.allocate.records import DeviceRecord, find_attribute
 from claimsmith.allocate.screening import NODE_OPERATIONS_FEATURE
 from claimsmith.allocate.usage import FREE, DeviceUse
-from claimsmith.errors import InputError
+from claimsmith.cel import CelEnvironment, Program, compile_expression, prepare_device
+from claimsmith.errors import CelCompileError, CelDeviceError, CelRuntimeError, InputError
 from claimsmith.model.claim import SubRequest
 from claimsmith.model.device import Device
 from claimsmith.model.names import DeviceId
@@ -50,6 +52,7 @@ class ProfileBook:
     book: ClauseBook
     attributes: tuple[str, ...] = field(init=False)
     _clauses: tuple[str, ...] = field(init=False)
+    _operands: tuple[Program, ...] = field(init=False)
     _derived: tuple[str, ...] = field(init=False)
     _reads_capacity: bool = field(init=False)
     _names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
@@ -63,6 +66,7 @@ class ProfileBook:
         self.attributes = tuple(
             dict.fromkeys(item.match_attribute or item.distinct_attribute or "" for item in constraints)
         )
+        self._operands = tuple(_find_operands(self._clauses, self._cluster))
         self._derived = tuple(dict.fromkeys(d.expression for spec in specs for d in spec.derived_attributes))
         self._reads_capacity = any(spec.capacity for spec in specs) or bool(self.book.pinned)
 
@@ -86,7 +90,7 @@ class ProfileBook:
         read = (slice.driver, shares, capacity, *self._read_values(slice.driver, device))
         found = self._verdicts.get(read)
         if found is None:
-            key = (self._judge(slice, device), shares, *sorted(capacity, key=str))
+            key = (self._judge(slice, device), shares, self._read_operands(slice, device), *sorted(capacity, key=str))
             found = self._verdicts[read] = self._intern(key)
         if device.consumes_counters or device.binding_conditions or slice.skip_node_operations:
             found = self._intern((found, *_describe_rest(slice, device)))
@@ -179,9 +183,39 @@ class ProfileBook:
             verdicts = verdicts * 2 + (self._cluster.selectors.evaluate(text, record) is True)
         return verdicts
 
+    def _read_operands(self, slice: ResourceSlice, device: Device) -> tuple[object, ...]:
+        """What the clauses compare with constants, so that nodes are told apart on which other constants would do."""
+        if not self._operands:
+            return ()
+        environment = CelEnvironment.for_stored_expressions(self._cluster.features)
+        try:
+            prepared = prepare_device(slice.driver, device, environment=environment)
+        except CelDeviceError:
+            return ()
+        values: list[object] = []
+        for program in self._operands:
+            try:
+                value = program.evaluate_value(prepared)
+            except (CelRuntimeError, CelDeviceError):
+                value = None
+            values.append((type(value).__name__, str(value)))
+        return tuple(values)
+
     def _derive(self, text: str, slice: ResourceSlice, device: Device) -> str:
         found = self._cluster.selectors.derive(text, DeviceRecord(slice, device))
         return "error" if isinstance(found, InputError) else repr(found)
+
+
+def _find_operands(clauses: Iterable[str], cluster: PreparedCluster) -> Iterator[Program]:
+    """Give what the clauses put in order with constants; equality may tell every node from all others."""
+    environment = CelEnvironment.for_stored_expressions(cluster.features)
+    for text in clauses:
+        try:
+            comparison = find_comparison(text, environment)
+            if comparison is not None and comparison.operator != "==":
+                yield compile_expression(comparison.operand, environment=environment, purpose="part")
+        except CelCompileError:
+            continue
 
 
 def _sort_taints(device: Device) -> tuple[object, ...]:
