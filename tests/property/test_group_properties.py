@@ -38,6 +38,8 @@ NODES = tuple(node(f"n{number}", labels={"rack": f"r{number % 2}"}) for number i
 READS = (
     'device.attributes["gpu.example.test"].kind == "x"',
     'device.attributes["gpu.example.test"].missing == "x"',
+    'device.attributes[device.driver].kind == "x"',
+    '"numa" in device.attributes["gpu.example.test"]',
     'device.attributes["gpu.example.test"].uuid.endsWith("1")',
     'device.capacity["gpu.example.test"].memory.isGreaterThan(quantity("3"))',
     'has(device.attributes["gpu.example.test"].kind) && device.driver == "gpu.example.test"',

@@ -36,7 +36,7 @@ from claimsmith.model.node import Node
 
 __all__ = ["GroupSource", "NodeGroup", "NodeGroups", "find_shape_key"]
 
-KNOWN_STATES_MAX: Final = 65_536
+KNOWN_STATES_MAX: Final = 16_384
 """States of pools and nodes that are remembered by number; beyond that all groups are made anew."""
 
 _Row = tuple[object, ...]

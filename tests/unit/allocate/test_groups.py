@@ -96,6 +96,13 @@ def test_a_selector_that_reads_every_attribute_is_asked_about_every_device() -> 
     assert fits(prepare(*parts), wanted) == [False, True, False]
 
 
+def test_a_selector_that_computes_the_domain_is_asked_about_every_device() -> None:
+    parts = [local(place, device(attributes={"kind": place})) for place in "abc"]
+    wanted = claim("c", request("r", 'device.attributes[device.driver].kind == "b"'))
+
+    assert fits(prepare(*parts), wanted) == [False, True, False]
+
+
 def test_capacity_decides() -> None:
     parts = [local(place, device(capacity={"memory": amount})) for place, amount in zip("abc", (4, 4, 8), strict=True)]
     cluster = prepare(*parts)
