@@ -46,7 +46,7 @@ from tests.unit.allocate.solving import number_shares, problem
 
 DEVICES_MAX = 4
 """On each of two nodes."""
-BATCHES = 300
+BATCHES = 200
 
 WEIGHTED = Policy(name="weighted", terms=("waste", "rank", "spread"), weights=(("waste", 1), ("rank", 500)))
 policies = st.sampled_from([PACK, SPREAD, FRAGMENTATION, WEIGHTED])
@@ -215,6 +215,7 @@ def test_the_model_admits_what_search_finds_at_the_same_cost(asked: JointProblem
     assert costs == objective.measure(floor)
 
 
+@pytest.mark.slow
 @given(joint_problems(), policies)
 def test_search_alone_is_never_better(asked: JointProblem, policy: Policy) -> None:
     alone = decide(asked, policy, limits=JointLimits(solver_effort=0.0))
