@@ -44,7 +44,7 @@ def find_best(asked: JointProblem, policy: Policy) -> tuple[int, ...]:
 
 
 def _list_answers(asked: JointProblem) -> Iterator[tuple[Plan, Taken]]:
-    empty: Taken = {name: () for name in asked.nodes}
+    empty: Taken = dict.fromkeys(asked.nodes, ())
     yield from _extend(asked, (), empty)
 
 
