@@ -23,7 +23,7 @@ FIXES_MAX: Final = 8
 """Fixes that are told."""
 SEARCHES_MAX: Final = 400
 """Searches after which no further fix is looked for."""
-PARTS_MAX: Final = 32
+PARTS_MAX: Final = 12
 """Groups of nodes with the same reasons that a fix is tried on; it is not claimed for the others."""
 _HOLDERS_MAX: Final = 16
 _FREE_RANK: Final = 4
