@@ -22,8 +22,8 @@ SINGLE_MAX: Final = 32
 """Plans with one move that are kept for a kind of pods, to be parts of longer plans."""
 EXCHANGES_MAX: Final = 3
 """Pairs of pods that change places for one refused pod."""
-ROUNDS_MAX: Final = 3
-"""How often all ways are gone through."""
+QUICK_ROUNDS_MAX: Final = 3
+"""How often the quick ways are gone through after all of them."""
 
 
 def migrate(cluster: ReplayCluster, refused: Sequence[TracePod], *, most: int) -> int:
@@ -133,10 +133,11 @@ class _Mover:
     def run(self, most: int) -> int:
         """Carry out plans, the cheapest first and for the largest pods first, until none is left; return the moves."""
         quick = (self._plan_none, self._plan_one, self._plan_swaps, self._plan_exchanges)
+        thorough = (*quick, self._plan_pairs, self._plan_chains)
         moves = 0
-        for _ in range(ROUNDS_MAX):
+        for finders in (thorough, *[quick] * QUICK_ROUNDS_MAX):
             waiting = self._waiting.total()
-            for finder in (*quick, self._plan_pairs, self._plan_chains):
+            for finder in finders:
                 for pod in sorted(self._waiting, key=lambda pod: (-pod.total_milli, pod.cpu_milli, pod.models)):
                     moves += self._place(pod, finder, most - moves)
             if waiting == self._waiting.total():
