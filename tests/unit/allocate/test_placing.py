@@ -88,7 +88,7 @@ def test_a_small_wish_gets_the_small_device() -> None:
 
 
 def test_a_node_with_the_better_alternative_comes_first() -> None:
-    objects = [
+    objects: list[Node | ResourceSlice] = [
         node("n0"),
         node("n1"),
         slice_(device("half", attributes={"kind": "half"}), name="n0", node="n0", pool="n0"),
@@ -123,7 +123,7 @@ def test_demand_that_is_learned_gives_the_same_order_as_one_that_is_known() -> N
 
 
 def test_a_part_goes_where_the_processors_for_the_next_one_are_left() -> None:
-    objects = [
+    objects: list[Node | ResourceSlice] = [
         node("n0"),
         node("n1"),
         *(
