@@ -253,15 +253,18 @@ class NodeGroups:
                 yield node, self._place(node)
 
     def scan_open(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, NodeGroup]]:
-        """As `scan`, without the nodes that are known not to fit."""
+        """As `scan`, without the nodes that are known not to fit; what gives the nodes must not change the cluster."""
+        changes, of = self._source.changes, self._of
+        if self._seen != changes.number:
+            self._catch_up()
         for node in nodes:
-            if self._seen != self._source.changes.number:
-                self._catch_up()
-            known = self._of.get(node.metadata.name)
+            known = of.get(node.metadata.name)
             if known is None or known[0] is not node:
                 known = (node, self._place(node))
             if known[1].pending is None:
                 yield known
+                if self._seen != changes.number:
+                    self._catch_up()
 
     def _place(self, node: Node) -> NodeGroup:
         """Find the group of a node that is not known, or no longer."""
