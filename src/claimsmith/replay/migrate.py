@@ -22,6 +22,8 @@ SINGLE_MAX: Final = 32
 """Plans with one move that are kept for a kind of pods, to be parts of longer plans."""
 EXCHANGES_MAX: Final = 3
 """Pairs of pods that change places for one refused pod."""
+FAILURES_MAX: Final = 3
+"""Plans of one way for one kind of pods that the allocator may refuse before the next way is tried."""
 QUICK_ROUNDS_MAX: Final = 3
 """How often the quick ways are gone through after all of them."""
 
@@ -147,12 +149,13 @@ class _Mover:
 
     def _place(self, pod: TracePod, finder: Callable[[TracePod], Iterator[_Plan]], most: int) -> int:
         """Carry out one way's plans for pods of a kind while there are any; return the moves."""
-        moves = 0
-        while self._waiting[pod]:
-            plan = self._find_plan(finder, pod)
+        moves, failures = 0, 0
+        while self._waiting[pod] and failures < FAILURES_MAX:
+            waiting, plan = self._waiting[pod], self._find_plan(finder, pod)
             if plan is None or moves + len(plan.moves) > most:
                 break
             moves += self._carry_out(pod, plan)
+            failures += waiting == self._waiting[pod]
         return moves
 
     def _find_plan(self, finder: Callable[[TracePod], Iterator[_Plan]], pod: TracePod) -> _Plan | None:
