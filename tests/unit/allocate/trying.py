@@ -112,6 +112,18 @@ def stranger(name: str) -> ConsumerReference:
 
 
 __all__ = [
-    "DAEMONS", "SET", "Held", "budget", "cluster", "gpus", "held_by", "names", "quantities", "ref", "running", "sharing",
-    "stranger", "waiting",
-]  # fmt: skip
+    "DAEMONS",
+    "SET",
+    "Held",
+    "budget",
+    "cluster",
+    "gpus",
+    "held_by",
+    "names",
+    "quantities",
+    "ref",
+    "running",
+    "sharing",
+    "stranger",
+    "waiting",
+]
