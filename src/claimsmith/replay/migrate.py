@@ -226,7 +226,10 @@ class _Mover:
     def _plan_swaps(self, pod: TracePod) -> Iterator[_Plan]:
         """A runner makes room by changing places with a smaller one."""
         for site, runner in self._find_blockers(pod):
+            room = site.cpu_milli + runner.pod.cpu_milli - pod.cpu_milli
             for middle, other in self._find_partners(runner.pod):
+                if other.pod.cpu_milli > room:
+                    break
                 if middle is not site and site.fits(other.pod, (runner,), (pod,)):
                     yield _Plan(site, ((other, site), (runner, middle)))
                     break
@@ -285,10 +288,10 @@ class _Mover:
         return found
 
     def _find_partners(self, pod: TracePod) -> list[tuple[_Site, _Runner]]:
-        """Runners that are no larger than the pod and in whose place it would fit."""
+        """Runners that are no larger than the pod and in whose place it would fit; those with few processors first."""
         found = self._partners.get(pod)
         if found is None:
-            found = self._partners[pod] = self._list_partners(pod, self._sites.values())
+            found = self._partners[pod] = sorted(self._list_partners(pod, self._sites.values()), key=_count_cpu)
         return found
 
     def _list_partners(self, pod: TracePod, sites: Iterable[_Site]) -> list[tuple[_Site, _Runner]]:
@@ -342,7 +345,8 @@ class _Mover:
             self._fitting[kind] = [*kept, *added]
         for kind, partners in self._partners.items():
             kept_partners = [entry for entry in partners if id(entry[0]) not in changed]
-            self._partners[kind] = [*kept_partners, *self._list_partners(kind, changed.values())]
+            added_partners = self._list_partners(kind, changed.values())
+            self._partners[kind] = sorted([*kept_partners, *added_partners], key=_count_cpu)
         for kind, plans in self._single.items():
             self._single[kind] = [plan for plan in plans if not plan.touches(changed)]
         self._failed.clear()
@@ -366,6 +370,10 @@ def _take(free: dict[str, int], pod: TracePod) -> bool:
             return False
         free[min(fitting, key=lambda gpu: free[gpu])] -= pod.gpu_milli
     return True
+
+
+def _count_cpu(partner: tuple[_Site, _Runner]) -> int:
+    return partner[1].pod.cpu_milli
 
 
 def _list_gpus(placed: Placed) -> tuple[str, ...]:
