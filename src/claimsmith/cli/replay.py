@@ -11,6 +11,7 @@ import typer
 from claimsmith.cli.exits import tell
 from claimsmith.cli.options import Output
 from claimsmith.cli.output import Format, print_table, print_value
+from claimsmith.cli.replay_mig import replay_mixes
 from claimsmith.errors import FieldError
 
 if TYPE_CHECKING:
@@ -22,30 +23,33 @@ __all__ = ["replay"]
 _NO_SOLVER = "the bound is left out, since OR-tools is not installed; install claimsmith[solver]"
 
 
+_Folder = Annotated[Path | None, typer.Argument(metavar="TRACE_FOLDER", help="The folder with the trace's CSV files.")]
+_Profile = Annotated[
+    str, typer.Option(help="What the policy knows of the demand: learned, trace, or both one after the other.")
+]
+_Migrate = Annotated[
+    int, typer.Option(min=0, max=10_000, help="Pods that may be moved after the trace has arrived once.")
+]
+_Offline = Annotated[bool, typer.Option("--offline", help="All pods are known beforehand, and the best ones are kept.")]
+_Mig = Annotated[
+    str, typer.Option(metavar="MIX", help="Instead of a trace: parts of boards; a mix, or all.", show_default=False)
+]
+
+
 def replay(  # noqa: PLR0913 - each is one option of the command
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="TRACE_FOLDER", help="The folder with the trace's CSV files.")
-    ] = None,
+    folder: _Folder = None,
     trace: Annotated[str, typer.Option(metavar="NAME", help="Which list of pods.")] = "default",
     policy: Annotated[str, typer.Option(metavar="NAME", help="Where pods go.")] = "fragmentation",
-    profile: Annotated[
-        str, typer.Option(help="What the policy knows of the demand: learned, trace, or both one after the other.")
-    ] = "both",
+    profile: _Profile = "both",
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Pods that are decided together.")] = 1,
-    migrate: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Pods that may be moved after the trace has arrived once.")
-    ] = 0,
+    migrate: _Migrate = 0,
     seeds: Annotated[str, typer.Option(metavar="N-M", help="Seeds, e.g. 42-51 or 42,44.")] = "42",
     to: Annotated[int, typer.Option(min=1, max=1000, help="Arrivals in percent of the cluster's GPUs.")] = 130,
     permuted: Annotated[bool, typer.Option("--permuted", help="Nodes in random order instead of by name.")] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="All pods are known beforehand, and the best ones are kept.")
-    ] = False,
+    offline: _Offline = False,
     fgd: Annotated[bool, typer.Option("--fgd/--no-fgd", help="Run FGD beside the policy, to compare with.")] = True,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the curves.")] = None,
-    mig: Annotated[
-        str, typer.Option(metavar="MIX", help="Instead of a trace: parts of boards; a mix, or all.", show_default=False)
-    ] = "",
+    mig: _Mig = "",
     load: Annotated[float, typer.Option(min=0.01, max=10, help="With --mig: offered compute slices, of all.")] = 0.9,
     events: Annotated[int, typer.Option(min=10, max=1_000_000, help="With --mig: requests of a run.")] = 12_000,
     moves: Annotated[int, typer.Option(min=0, max=1, help="With --mig: partitions moved for a request.")] = 0,
@@ -61,16 +65,11 @@ def replay(  # noqa: PLR0913 - each is one option of the command
 
     Example: claimsmith replay ../shared/openb --seeds 42-51 --plot rates.svg
     """
-    if mig:
-        from claimsmith.cli.replay_mig import replay_mixes
-
-        if folder is not None:
-            raise FieldError("--mig", mig, allowed="either a mix or a folder", hint="leave one of the two away")
+    if mig or folder is None:
+        _check_source(mig, folder)
         replay_mixes(mig, output, load=load, events=events, seeds=_parse_seeds(seeds), moves=moves)
         return
-    if folder is None:
-        raise FieldError("TRACE_FOLDER", None, allowed="a folder, or --mig", hint="name the folder of the trace")
-    from claimsmith.replay.experiment import Experiment, run_experiment
+    from claimsmith.replay.experiment import Experiment
     from claimsmith.replay.trace import read_trace
 
     experiment = Experiment(
@@ -86,11 +85,27 @@ def replay(  # noqa: PLR0913 - each is one option of the command
     if offline:
         _print_offline(experiment, output)
         return
+    _print_run(experiment, output, fgd=fgd, plot=plot)
+
+
+def _check_source(mig: str, folder: Path | None) -> None:
+    """Refuse a mix beside a folder, and neither of them."""
+    if mig and folder is not None:
+        raise FieldError("--mig", mig, allowed="either a mix or a folder", hint="leave one of the two away")
+    if not mig:
+        raise FieldError("TRACE_FOLDER", None, allowed="a folder, or --mig", hint="name the folder of the trace")
+
+
+def _print_run(experiment: Experiment, output: Format, *, fgd: bool, plot: Path | None) -> None:
+    from claimsmith.replay.experiment import run_experiment
+
     series = run_experiment(experiment, with_fgd=fgd, tell=tell)
     if plot is not None:
         from claimsmith.replay.plot import draw_plot
 
-        plot.write_text(draw_plot(series, title=f"Trace {trace}: {len(experiment.seeds)} seeds"), encoding="utf-8")
+        plot.write_text(
+            draw_plot(series, title=f"Trace {experiment.trace.name}: {len(experiment.seeds)} seeds"), encoding="utf-8"
+        )
     if output is Format.TABLE:
         _print_series(experiment, series)
     else:
