@@ -63,7 +63,7 @@ def replay(  # noqa: PLR0913 - each is one option of the command
     With --mig, requests for parts of 100 boards come and go, and what each rule refuses is printed; the mixes are
     uniform, small, bimodal, large and no-7g.
 
-    Example: claimsmith replay ../shared/openb --seeds 42-51 --plot rates.svg
+    Example: claimsmith replay openb --seeds 42-51 --plot rates.svg
     """
     if mig or folder is None:
         _check_source(mig, folder)
@@ -82,10 +82,7 @@ def replay(  # noqa: PLR0913 - each is one option of the command
         to_percent=to,
         permuted=permuted,
     )
-    if offline:
-        _print_offline(experiment, output)
-        return
-    _print_run(experiment, output, fgd=fgd, plot=plot)
+    _print_offline(experiment, output) if offline else _print_run(experiment, output, fgd=fgd, plot=plot)
 
 
 def _check_source(mig: str, folder: Path | None) -> None:

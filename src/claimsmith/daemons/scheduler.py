@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.joint import JointLimits
 from claimsmith.allocate.objective import PACK, Policy
 from claimsmith.api import resource
 from claimsmith.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, RESOURCE_SLICE
@@ -125,22 +126,18 @@ class Scheduler:
             node_allocatable=self.options.node_allocatable,
             find_problem=wait.find_problem if waits is not None else lambda _: "",
         )
-        joint = JointDecider(self.cache, cluster, self._decider, policy=self.options.policy or PACK)
-        parts = SchedulerParts(
-            cache=self.cache,
-            queue=self.queue,
-            binder=self._binder,
-            recorder=self._recorder,
-            pods=self._pods,
-            clock=clock,
-        )
-        in_short = JointDecider(
-            self.cache, cluster, self._decider, policy=self.options.policy or PACK, limits=BATCH_LIMITS
-        )
+        in_short = self._decide_jointly(cluster, BATCH_LIMITS)
         self._batches = BatchDecider(self.cache, self._decider, in_short, clock=clock)
         self._gangs = GangWork(
-            parts,
-            GangDecider(self.cache, self._decider, joint=joint),
+            SchedulerParts(
+                cache=self.cache,
+                queue=self.queue,
+                binder=self._binder,
+                recorder=self._recorder,
+                pods=self._pods,
+                clock=clock,
+            ),
+            GangDecider(self.cache, self._decider, joint=self._decide_jointly(cluster)),
             GroupWriter(client, now=now),
             names=self.options.names,
         )
@@ -149,6 +146,10 @@ class Scheduler:
         self._clock = clock
         follow_cluster(informers, self.cache)
         self._listen(informers)
+
+    def _decide_jointly(self, cluster: PreparedCluster, limits: JointLimits | None = None) -> JointDecider:
+        policy = self.options.policy or PACK
+        return JointDecider(self.cache, cluster, self._decider, policy=policy, limits=limits)
 
     async def run(self) -> None:
         """Schedule pods until cancelled."""
