@@ -42,7 +42,7 @@ def decisions(*arguments: str, code: int) -> list[dict[str, Any]]:
 def test_all_that_waits_is_decided_and_one_that_does_not_fit_makes_exit_1() -> None:
     found = {item["target"]: item for item in decisions("-f", EXAMPLE, code=1)}
 
-    assert len(found) == 36
+    assert len(found) == 39
     assert [name for name, item in found.items() if item["outcome"] != "allocated"] == [
         "pod/default/train-1",
         "pod/default/stream-20",
@@ -72,7 +72,7 @@ async def test_an_api_server_accepts_every_allocation(client: KubeClient) -> Non
         stored = await client.patch(RESOURCE_CLAIM, name, patch, namespace=namespace, subresource="status")
 
         assert stored["status"]["allocation"]["devices"]["results"] == allocation["devices"]["results"]
-    assert len(claims) == 31
+    assert len(claims) == 33
 
 
 def spec_for(requests: set[str]) -> dict[str, Any]:
@@ -168,7 +168,7 @@ status:
     found = {item["device"]: item for item in json.loads(ran.out)["devices"]}
 
     assert (ran.code, ran.err) == (0, "")
-    assert len(found) == 36
+    assert len(found) == 39
     assert found["gpu.example.com/big/gpu-0"]["heldBy"] == ["default/mine"]
     assert found["gpu.example.com/big/gpu-0"]["taints"] == ["cooling=slow:NoSchedule"]
     assert found["nic.example.com/net/nic-0"]["capacity"] == {"bandwidth": "40G"}
