@@ -42,7 +42,7 @@ def decisions(*arguments: str, code: int) -> list[dict[str, Any]]:
 def test_all_that_waits_is_decided_and_one_that_does_not_fit_makes_exit_1() -> None:
     found = {item["target"]: item for item in decisions("-f", EXAMPLE, code=1)}
 
-    assert len(found) == 39
+    assert len(found) == 36
     assert [name for name, item in found.items() if item["outcome"] != "allocated"] == [
         "pod/default/train-1",
         "pod/default/stream-20",
