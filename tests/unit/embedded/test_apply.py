@@ -10,7 +10,7 @@ import pytest
 from claimsmith.api.kinds import POD, RESOURCE_CLAIM
 from claimsmith.embedded.api.apply import Applier, apply_config
 from claimsmith.embedded.api.defaults import fill_defaults
-from claimsmith.embedded.api.managers import Owner, read_owners, track_update
+from claimsmith.embedded.api.managers import Owner, keep_times, read_owners, track_update, write_owners
 from claimsmith.embedded.api.served import ServedKind, get_kind
 from claimsmith.errors import RequestError
 
@@ -246,3 +246,16 @@ def test_an_object_owned_as_such_stays_while_the_applier_sets_fields_of_it() -> 
 
     assert merged["metadata"]["labels"] == {"b": "2"}
     assert merged["spec"] == {"containers": []}
+
+
+def test_an_apply_that_changes_nothing_keeps_all_times_also_where_they_give_another_order() -> None:
+    first = Owner(manager="a", operation="Apply", api_version="v1", fields={"f:spec": {}}, time="2030-01-01T12:00:01Z")
+    second = Owner(manager="b", operation="Apply", api_version="v1", fields={"f:status": {}}, time=TIME)
+    old: dict[str, Any] = {"metadata": {"name": "web"}}
+    write_owners(old, [first, second])
+    new: dict[str, Any] = {"metadata": {"name": "web"}}
+    second.time = "2030-01-01T12:00:02Z"
+    write_owners(new, [first, second])
+    keep_times(new, old)
+
+    assert new == old

@@ -117,9 +117,10 @@ def keep_times(value: JsonObject, old: JsonObject) -> None:
 
 
 def _timeless(value: JsonObject) -> JsonObject:
-    """Return an object without the times of its owners."""
+    """Return an object without the times of its owners, and without the order that they give."""
     metadata = value["metadata"]
-    owners = [{**entry, "time": ""} for entry in metadata.get("managedFields") or ()]
+    entries = [{**entry, "time": ""} for entry in metadata.get("managedFields") or ()]
+    owners = sorted(entries, key=lambda entry: [str(entry.get(key)) for key in ("operation", "manager", "subresource")])
     return {**value, "metadata": {**metadata, "managedFields": owners}}
 
 
