@@ -28,6 +28,9 @@ __all__ = [
 # A shell that starts the tests in the background has them ignore SIGINT, and so would the programs that they end by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# And nohup has them ignore that their terminal is gone.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No deadline: two processes share two cores, and a slow example says nothing about the code.
 UNHEEDED = (HealthCheck.too_slow,)

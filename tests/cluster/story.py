@@ -214,8 +214,8 @@ class Story:
         await wait_for(self.client, RESOURCE_SLICE, lambda items: [item["metadata"]["name"] for item in items] == names)
 
     async def status(self, name: str) -> dict[str, Any]:
-        """Return what of a pod's status tells of its devices."""
-        status = (await self.client.get(POD, name, namespace="default")).get("status") or {}
+        """Return what of a pod's status tells of its devices, once the kubelet has told anything of the pod."""
+        status = (await wait_for_object(self.client, POD, name, _is_told)).get("status") or {}
         containers = {
             item["name"]: {
                 "state": next(iter(item["state"])),
@@ -341,6 +341,12 @@ def _container(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _meta(name: str) -> dict[str, str]:
     return {"name": name, "namespace": "default"}
+
+
+def _is_told(pod: KubeObject) -> bool:
+    """Whether a kubelet has written the status of a pod, which the API server may refuse it at first."""
+    status = pod.get("status") or {}
+    return bool(status.get("containerStatuses")) or status.get("phase") == "Failed"
 
 
 def _why(status: Mapping[str, Any]) -> dict[str, Any]:
