@@ -45,6 +45,12 @@ def test_equal_nodes_are_one_group() -> None:
     assert [group.nodes for group in found.groups] == [("small-0", "small-1", "small-2"), ("large-0", "large-1")]
 
 
+def test_nodes_of_which_a_clause_says_otherwise_are_no_group() -> None:
+    found = why(*cluster(2), *cluster(1, size=8, prefix="large"), claim("c", request("r", f"{SIZE} in [1]", count=3)))
+
+    assert [group.nodes for group in found.groups] == [("small-0", "small-1"), ("large-0",)]
+
+
 def test_a_hundred_equal_nodes_cost_no_more_searches_than_one() -> None:
     limits = ExplainLimits(with_fixes=False)
 
