@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -20,7 +20,16 @@ from claimsmith.kube.paths import collection_path, object_path, with_query
 from claimsmith.kube.transport import Answer, Request, Transport
 from claimsmith.model.names import PodRef
 
-__all__ = ["KubeClient", "KubeObject", "ObjectList", "PatchType", "Preconditions", "WatchEvent", "WatchEventType"]
+__all__ = [
+    "KubeClient",
+    "KubeObject",
+    "ObjectList",
+    "PatchType",
+    "PatchesObjects",
+    "Preconditions",
+    "WatchEvent",
+    "WatchEventType",
+]
 
 KubeObject = dict[str, Any]
 """An API object as decoded JSON."""
@@ -65,6 +74,23 @@ class Preconditions:
 
     uid: str = ""
     resource_version: str = ""
+
+
+class PatchesObjects(Protocol):
+    """What those need of a client who change parts of objects."""
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        patch: dict[str, Any],
+        *,
+        namespace: str = "",
+        patch_type: PatchType = "merge",
+        subresource: str = "",
+    ) -> KubeObject:
+        """Change parts of an object (see `KubeClient.patch`)."""
+        ...
 
 
 class KubeClient:

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
-from claimsmith.api.kinds import POD_GROUP, Kind
-from claimsmith.kube.client import KubeObject, PatchType
+from claimsmith.api.kinds import POD_GROUP
+from claimsmith.kube.client import PatchesObjects
 from claimsmith.model.podgroup import PodGroup
 
-__all__ = ["INITIALLY_SCHEDULED", "GroupClient", "GroupWriter", "find_condition"]
+__all__ = ["INITIALLY_SCHEDULED", "GroupWriter", "find_condition"]
 
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 """Type of the condition; once True it stays so. Source: scheduling.k8s.io/v1beta1."""
-
-
-class GroupClient(Protocol):
-    """What group writes need of a client."""
-
-    async def patch(
-        self,
-        kind: Kind,
-        name: str,
-        patch: dict[str, Any],
-        *,
-        namespace: str = "",
-        patch_type: PatchType = "merge",
-        subresource: str = "",
-    ) -> KubeObject:
-        """Change parts of an object."""
 
 
 class GroupWriter:
@@ -40,7 +24,7 @@ class GroupWriter:
         now: The time of day, for the time stamps of conditions.
     """
 
-    def __init__(self, client: GroupClient, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, client: PatchesObjects, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._client, self._now = client, now
 
     async def mark(self, group: PodGroup, reason: str, message: str) -> None:

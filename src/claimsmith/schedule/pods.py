@@ -8,30 +8,18 @@ from typing import Any, Protocol
 
 from claimsmith.api.core_pods import encode_node_allocatable
 from claimsmith.api.kinds import POD, Kind
-from claimsmith.kube.client import KubeObject, PatchType
+from claimsmith.kube.client import KubeObject, PatchesObjects, PatchType
 from claimsmith.model.names import PodRef
 from claimsmith.model.workload import ExtendedResourceMapping, NodeAllocatableClaim, Pod
 
 __all__ = ["PodClient", "PodWriter", "is_schedulable"]
 
 
-class PodClient(Protocol):
+class PodClient(PatchesObjects, Protocol):
     """What pod writes need of a client."""
 
     async def get(self, kind: Kind, name: str, *, namespace: str = "") -> KubeObject:
         """Return one object."""
-
-    async def patch(
-        self,
-        kind: Kind,
-        name: str,
-        patch: dict[str, Any],
-        *,
-        namespace: str = "",
-        patch_type: PatchType = "merge",
-        subresource: str = "",
-    ) -> KubeObject:
-        """Change parts of an object."""
 
     async def bind(self, pod: PodRef, node: str, *, uid: str = "") -> None:
         """Bind a pod to a node."""

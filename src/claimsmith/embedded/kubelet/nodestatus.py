@@ -17,7 +17,7 @@ from claimsmith.api.kinds import NODE, Kind
 from claimsmith.embedded.kubelet.devices.allocator import PodDevices
 from claimsmith.embedded.kubelet.devices.stock import Amounts
 from claimsmith.errors import ApiError, NotFoundError
-from claimsmith.kube.client import PatchType
+from claimsmith.kube.client import PatchesObjects
 from claimsmith.model.quantity import find_quantity
 from claimsmith.telemetry import get_logger, log_event
 from claimsmith.validate.names import is_extended_resource_name
@@ -31,24 +31,11 @@ _PERIOD_S: Final = 10.0
 _Texts = Mapping[str, str]
 
 
-class NodeClient(Protocol):
+class NodeClient(PatchesObjects, Protocol):
     """What this module needs of a client."""
 
     async def get(self, kind: Kind, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return an object."""
-        ...
-
-    async def patch(
-        self,
-        kind: Kind,
-        name: str,
-        patch: Mapping[str, Any],
-        *,
-        namespace: str = "",
-        patch_type: PatchType = "merge",
-        subresource: str = "",
-    ) -> dict[str, Any]:
-        """Change parts of an object."""
         ...
 
 

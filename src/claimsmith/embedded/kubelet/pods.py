@@ -38,7 +38,7 @@ from claimsmith.embedded.kubelet.status import (
 from claimsmith.embedded.kubelet.views import PodView, find_run_time_s
 from claimsmith.errors import ApiError, ConflictError, NotFoundError, PodRejectedError, PodStartError
 from claimsmith.kube.backoff import Backoff
-from claimsmith.kube.client import PatchType, Preconditions
+from claimsmith.kube.client import PatchesObjects, Preconditions
 from claimsmith.kube.events import EventType, ObjectReference
 from claimsmith.telemetry import get_logger, log_event
 
@@ -53,21 +53,8 @@ _CRASH_S: Final = 10.0
 _CRASH_MAX_S: Final = 300.0
 
 
-class PodClient(Protocol):
+class PodClient(PatchesObjects, Protocol):
     """What the workers need of a client."""
-
-    async def patch(
-        self,
-        kind: Kind,
-        name: str,
-        patch: Mapping[str, Any],
-        *,
-        namespace: str = "",
-        patch_type: PatchType = "merge",
-        subresource: str = "",
-    ) -> dict[str, Any]:
-        """Change parts of an object."""
-        ...
 
     async def delete(
         self,
