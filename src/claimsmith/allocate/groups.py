@@ -223,7 +223,7 @@ class NodeGroups:
         known = self._of.get(node.metadata.name)
         if known is not None and known[0] is node:
             return known[1]
-        return self._place(node)
+        return self._place_anew(node)
 
     def arrange(self, nodes: Mapping[str, Node]) -> list[NodeGroup]:
         """Return the groups of these nodes by name; each group has its nodes, and no other.
@@ -232,6 +232,7 @@ class NodeGroups:
         """
         if self._seen != self._source.changes.number:
             self._catch_up()
+        self._drop_crowd()  # Never on the way: what came before would be missing.
         of = self._of
         for name in of.keys() - nodes.keys():
             self._drop(name)
@@ -250,7 +251,7 @@ class NodeGroups:
             if known is not None and known[0] is node:
                 yield known
             else:
-                yield node, self._place(node)
+                yield node, self._place_anew(node)
 
     def scan_open(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, NodeGroup]]:
         """As `scan`, without the nodes that are known not to fit; what gives the nodes must not change the cluster."""
@@ -260,18 +261,25 @@ class NodeGroups:
         for node in nodes:
             known = of.get(node.metadata.name)
             if known is None or known[0] is not node:
-                known = (node, self._place(node))
+                known = (node, self._place_anew(node))
             if known[1].pending is None:
                 yield known
                 if self._seen != changes.number:
                     self._catch_up()
 
+    def _place_anew(self, node: Node) -> NodeGroup:
+        """As `_place`, with room made first."""
+        self._drop_crowd()
+        return self._place(node)
+
+    def _drop_crowd(self) -> None:
+        if len(self._states) > KNOWN_STATES_MAX or len(self._groups) > KNOWN_STATES_MAX:
+            self._forget()
+
     def _place(self, node: Node) -> NodeGroup:
         """Find the group of a node that is not known, or no longer."""
         name = node.metadata.name
         self._drop(name)
-        if len(self._states) > KNOWN_STATES_MAX or len(self._groups) > KNOWN_STATES_MAX:
-            self._forget()
         key = self._find_key(node)
         group = self._groups.get(key) if key is not None else None
         if group is None:
@@ -424,7 +432,7 @@ class NodeGroups:
 
     def _find_number(self, pool: _Pool, face: _Face, node: Node) -> int:
         """The number of a pool's state on a node; pools of several nodes are looked at once."""
-        if face.free is not None and self._source.ledger.find_whole(_get_key(pool)) == ():
+        if face.free is not None and self._source.ledger.is_free(_get_key(pool)):
             return face.free
         if isinstance(pool, SliceRecord) or face.is_local or not isinstance(self._users.get(pool.id), dict):
             state, rows = self._find_state(pool, face, node)
@@ -499,11 +507,15 @@ class NodeGroups:
         if changes is None:
             self._forget()
             return
+        touched: set[PoolKey] = set()
         remade: set[PoolKey] = set()
         for change in changes:
             self._apply(change)
+            touched |= change.pools
             if change.is_slices:
                 remade |= change.pools
+        if self._shared:
+            self._shared = {view: number for view, number in self._shared.items() if view.id not in touched}
         if remade:
             self._looks = {pool: looks for pool, looks in self._looks.items() if _get_key(pool) not in remade}
 
@@ -514,8 +526,6 @@ class NodeGroups:
                 self._drop(name)
         for name in change.nodes:
             self._drop(name)
-        if self._shared:
-            self._shared = {view: number for view, number in self._shared.items() if view.id not in change.pools}
 
     def _forget(self) -> None:
         """Begin anew."""

@@ -80,12 +80,18 @@ class PoolState:
         partitions: How many of each size can still be had, once `claimsmith.allocate.partitions` has counted them.
     """
 
-    __slots__ = ("items", "left", "partitions")
+    __slots__ = ("_room", "items", "left", "partitions")
 
     def __init__(self, items: tuple[Item, ...], left: tuple[tuple[CounterId, int], ...]) -> None:
         self.items = items
         self.left = left
         self.partitions: tuple[tuple[int, int], ...] | None = None
+        self._room = dict(left)
+
+    def has_counters(self, kind: DeviceKind) -> bool:
+        """Tell whether enough is left of all counters that a free device of the kind takes."""
+        room = self._room
+        return all(nanos <= room.get(counter, -1) for counter, nanos in kind.record.consumption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ class NodeStates:
         self._shapes: set[RequestShape] = set()
         self._names: set[str] = set()
         self._reads_all = False
-        self._round = 0
+        self._round: object = object()
         self._kinds: dict[object, DeviceKind] = {}
         self._pools: dict[object, PoolState] = {}
         self._nodes: dict[tuple[PoolState, ...], NodeState] = {}
@@ -185,13 +191,13 @@ class NodeStates:
 
     def drop_crowd(self) -> bool:
         """Drop all states when there are too many; True when all that were found before are outdated."""
-        if len(self._pools) <= KNOWN_STATES_MAX:
+        if max(len(self._pools), len(self._nodes)) <= KNOWN_STATES_MAX:
             return False
         self._drop_all()
         return True
 
     def _drop_all(self) -> None:
-        self._round += 1
+        self._round = object()
         self._kinds.clear()
         self._pools.clear()
         self._nodes.clear()
@@ -219,10 +225,7 @@ class NodeStates:
             return False
         if use and use is not DEDICATED:
             return all(a + b <= total for a, b, total in zip(use, amounts, kind.totals, strict=True))
-        if not kind.record.consumption:
-            return True
-        left = dict(pool.left)
-        return all(nanos <= left.get(counter, -1) for counter, nanos in kind.record.consumption)
+        return pool.has_counters(kind)
 
     def take(self, pool: PoolState, item: Item, shape: RequestShape) -> PoolState:
         """Return the pool's state after a request of the shape got the device."""
@@ -250,7 +253,7 @@ class NodeStates:
             local = pool.cache["local"] = any(
                 record.slice.per_device_node_selection or record.slice.skip_node_operations for record in pool.devices
             )
-        return (id(self), self._round, view.node.name) if local else (id(self), self._round)
+        return (self._round, view.node.name) if local else self._round
 
     def _read(self, view: NodeView, pool: PoolView) -> PoolState:
         if not pool.usable:
@@ -274,7 +277,7 @@ class NodeStates:
         return known
 
     def _find_kinds(self, pool: PoolView) -> tuple[DeviceKind, ...]:
-        key = ("kinds", id(self), self._round)
+        key = ("kinds", self._round)
         known = pool.cache.get(key)
         if not isinstance(known, tuple):
             known = pool.cache[key] = tuple([self.find_kind(record) for record in pool.devices])

@@ -52,10 +52,8 @@ class PartitionSizes:
 
     def _count(self, pool: PoolState) -> dict[int, int]:
         found: dict[int, int] = {}
-        left = dict(pool.left)
         for kind, use in pool.items:
-            consumption = kind.record.consumption
-            if consumption and use == FREE and all(nanos <= left.get(counter, -1) for counter, nanos in consumption):
+            if kind.record.consumption and use == FREE and pool.has_counters(kind):
                 size = self.find(kind)
                 found[size] = found.get(size, 0) + 1
         return found

@@ -159,15 +159,13 @@ class Potential:
         total, idle = 0, 0
         parts: dict[DeviceKind, int] = {}
         for pool in state.pools:
-            left = dict(pool.left)
             for kind, use in pool.items:
                 if kind in self._companions or use is DEDICATED:
                     continue
                 if use == FREE:
-                    consumption = kind.record.consumption
-                    if not consumption or all(nanos <= left.get(counter, -1) for counter, nanos in consumption):
+                    if pool.has_counters(kind):
                         total += WHOLE
-                        idle += not consumption
+                        idle += not kind.record.consumption
                     continue
                 found = self._find_value(kind)
                 if found.values:

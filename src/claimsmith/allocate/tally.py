@@ -127,7 +127,7 @@ class _Tally:
         """Return what a plain pool comes to; those that read alike, with the same devices in use, are counted once."""
         looks = self.groups.find_looks(record)
         held = self.cluster.find_whole(record.pool)
-        if looks is None or held is None:
+        if looks is None or held is None or record.slice.skip_node_operations:
             return self.find_pool(record, node)
         known = self.looks.get(id(looks))
         if known is None:

@@ -133,11 +133,13 @@ class UsageLedger:
 
     def remove(self, claim: ResourceClaim) -> None:
         """Forget what the claim holds, which has been added as the same object or an equal one."""
-        for result in claim.allocation.results if claim.allocation is not None else ():
-            pool, name = (result.driver, result.pool), result.device
+        results = claim.allocation.results if claim.allocation is not None else ()
+        held = dict.fromkeys((item.driver, item.pool, item.device) for item in results if not item.admin_access)
+        for driver, pool_name, name in held:
+            pool = (driver, pool_name)
             devices = self._holders.get(pool, {})
             known = devices.get(name)
-            if result.admin_access or known is None:
+            if known is None:
                 continue
             self._changed.add(pool)
             left = list(known) if isinstance(known, list) else [known]
@@ -148,7 +150,7 @@ class UsageLedger:
             if place is not None:
                 del left[place]
             if left or DeviceId(*pool, name) in self._preset:
-                devices[name] = left
+                devices[name] = left[0] if len(left) == 1 else left
                 continue
             del devices[name]
             if not devices:
@@ -160,6 +162,10 @@ class UsageLedger:
         for pool in changed:
             self._summed.pop(pool, None)
         return changed
+
+    def is_free(self, pool: PoolKey) -> bool:
+        """Tell whether no device of a pool is in use."""
+        return pool not in self._holders
 
     def find_whole(self, pool: PoolKey) -> Container[str] | None:
         """Return the names of a pool's devices in use, if each is held as a whole; None when there are shares."""

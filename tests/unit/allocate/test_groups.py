@@ -375,3 +375,10 @@ def test_nodes_whose_devices_differ_in_what_a_computed_domain_reads_are_not_alik
     decisions = list(allocate_on_nodes(cluster, (wanted,), nodes=NODES[:2], share_ids=number_shares()))
 
     assert [type(decision) for decision in decisions] == [Pending, Allocation]
+
+
+def test_no_node_is_lost_when_all_is_forgotten_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [local(place, *(device(name) for name in "xyz"[:number])) for number, place in enumerate("abc", start=1)]
+    monkeypatch.setattr("claimsmith.allocate.groups.KNOWN_STATES_MAX", 1)
+
+    assert group(prepare(*parts), claim("c")) == ["a", "b", "c"]

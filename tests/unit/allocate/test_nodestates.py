@@ -77,3 +77,11 @@ def test_a_selector_that_computes_the_domain_tells_all_devices_apart() -> None:
     wanted = claim("c", request("r", 'device.attributes[device.driver].uuid == "GPU-gpu-2"'))
 
     assert place_all(claim("any"), wanted)[1] == "gpu-2"
+
+
+def test_states_that_are_dropped_leave_nothing_that_others_take_for_their_own() -> None:
+    cluster = PreparedCluster.from_snapshot(CLUSTER)
+    view = cluster.view_node(NODES[0])
+    keys = {NodeStates(cluster).key(view, view.pools[0]) for _ in range(20)}
+
+    assert len(keys) == 20

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.screening import NODE_OPERATIONS_FEATURE
 from claimsmith.allocate.tally import tally_reasons
 from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.features import Features
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.testing.builders import (
     allocated,
@@ -141,3 +143,15 @@ def test_counters_are_told_by_what_is_left() -> None:
 
 def test_a_claim_that_is_refused_has_one_reason() -> None:
     assert tally(claim("c", request("r", count=33))) == ["33 devices requested, at most 32 allowed per claim"]
+
+
+def test_what_a_node_lacks_is_told_of_that_node_alone() -> None:
+    plain, able = NODES[0], replace(NODES[1], declared_features=frozenset({NODE_OPERATIONS_FEATURE}))
+    slices = [replace(local(item.name, "x"), skip_node_operations=("NodePrepareResources",)) for item in (plain, able)]
+    cluster = PreparedCluster.from_snapshot(snapshot(plain, able, *slices), Features.all())
+    told = [
+        [reason.text for reason in tally_reasons(cluster, (claim("c", request("r", count=2)),), nodes=nodes)]
+        for nodes in ((plain,), (able,), (plain, able))
+    ]
+
+    assert sorted(told[0] + told[1]) == sorted(told[2])

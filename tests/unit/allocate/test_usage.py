@@ -57,3 +57,26 @@ def test_devices_can_be_in_use_without_a_claim() -> None:
     ledger.preset(AllocatedState.from_devices([device_id("a")]))
 
     assert ledger.uses[device_id("a")].dedicated
+
+
+def test_a_claim_with_two_shares_of_a_device_that_was_added_twice_holds_it_once_more() -> None:
+    both = allocated(
+        claim("both"),
+        result("b", share="s1", consumed={"memory": 1}),
+        result("b", share="s2", consumed={"memory": 1}),
+    )
+    ledger = UsageLedger()
+    ledger.add(both)
+    ledger.add(both)
+    ledger.remove(both)
+
+    assert ledger.uses[device_id("b")].shares == 2
+
+
+def test_a_device_that_one_of_two_holders_gives_back_is_held_as_a_whole() -> None:
+    ledger, other = UsageLedger(), allocated(claim("other"), "a")
+    ledger.add(WHOLE)
+    ledger.add(other)
+    ledger.remove(other)
+
+    assert ledger.find_whole((device_id("a").driver, device_id("a").pool)) is not None

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
-from claimsmith.allocate.constraints import AttributeValue
 from claimsmith.allocate.cpsat.parts import Part
 from claimsmith.allocate.cpsat.patterns import DeviceKind, Patterns
 from claimsmith.allocate.plan import ClaimPlan, RequestGroup, RequestPlan
@@ -136,11 +135,6 @@ def find_elements(claim: ClaimPlan, request: RequestPlan, kind: DeviceKind, posi
     if value.kind:
         return frozenset((value.kind, item) for item in value.values)
     return frozenset({("", kind.number)}) if _binds_one(claim, position) else frozenset()
-
-
-def is_incomparable(value: AttributeValue | None) -> bool:
-    """Tell whether a device has a value that can't be compared with others."""
-    return value is not None and not value.kind
 
 
 def _binds_one(claim: ClaimPlan, position: int) -> bool:
