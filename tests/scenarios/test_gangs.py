@@ -252,6 +252,24 @@ async def test_a_claim_of_the_group_is_made_once_and_reserved_for_the_group() ->
     assert {pod.claim_names["shared"] for pod in cluster.pods} == {claim.ref.name}
 
 
+async def test_a_claim_of_the_group_that_is_deleted_is_made_again() -> None:
+    async with bench() as cluster:
+        await add_cards(cluster, "node-a")
+        await cluster.add_template("one")
+        await add_group(cluster, least=2, resourceClaims=[{"name": "shared", "resourceClaimTemplateName": "one"}])
+        await cluster.until(lambda: bool(names(cluster)))
+        (first,) = names(cluster)
+        await cluster.client.delete(RESOURCE_CLAIM, first, namespace="default")
+        await cluster.until(lambda: bool(names(cluster)) and first not in names(cluster))
+        (second,) = names(cluster)
+
+    assert second.startswith("gang-shared-")
+
+
+def names(cluster: Bench) -> list[str]:
+    return [claim.ref.name for claim in cluster.claims]
+
+
 async def test_a_claim_of_the_group_is_freed_when_the_group_is_deleted() -> None:
     async with bench() as cluster:
         await add_cards(cluster, "node-a")

@@ -59,6 +59,8 @@ def _find_target(snapshot: ClusterSnapshot, target: str) -> tuple[list[Pod], int
         InputError: There is no such pod or group that waits.
     """
     from claimsmith.allocate.whatif.draining import find_waiting
+    from claimsmith.model.podgroup import PodGroupRef
+    from claimsmith.schedule.gangs import find_group_ref
 
     kind, _, rest = target.partition("/")
     name = rest if "/" in rest else f"default/{rest}"
@@ -67,12 +69,11 @@ def _find_target(snapshot: ClusterSnapshot, target: str) -> tuple[list[Pod], int
         pods, min_count = [pod for pod in waiting if str(pod.ref) == name], None
     elif kind == "podgroup":
         namespace, _, group = name.partition("/")
-        pods = [pod for pod in waiting if (pod.metadata.namespace, pod.pod_group) == (namespace, group)]
-        found = next((item for ref, item in snapshot.pod_groups.items() if str(ref) == name), None)
-        placed = sum(
-            (pod.metadata.namespace, pod.pod_group) == (namespace, group) and bool(pod.node_name)
-            for pod in snapshot.pods.values()
-        )
+        ref = PodGroupRef(namespace, group)
+        pods = [pod for pod in waiting if find_group_ref(pod) == ref]
+        found = snapshot.pod_groups.get(ref)
+        running = (pod for pod in snapshot.pods.values() if pod.node_name and not pod.finished)
+        placed = sum(find_group_ref(pod) == ref for pod in running)
         least = found.spec.min_count if found is not None else None
         min_count = None if least is None else min(len(pods), max(0, least - placed))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from claimsmith.cluster.build import sort_quotas, sort_rules, sort_slices
 from claimsmith.cluster.overlay import ClaimListener, ClaimOverlay
@@ -32,6 +32,9 @@ GroupListener = Callable[[PodGroup | None, PodGroup | None], None]
 
 _SLICES: Final = "slices"
 _RULES: Final = "taint_rules"
+_QUOTAS: Final = "quotas"
+
+_Sorted = TypeVar("_Sorted", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,7 @@ class ClusterCache:
         self._priorities: dict[str, PriorityClass] = {}
         self._slices: dict[str, ResourceSlice] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
-        self._sorted: dict[str, tuple[Any, ...]] = {}
+        self._sorted: dict[str, Any] = {}
         self._reservations: dict[str, Reservation] = {}
         self._assumed: dict[str, _Assumed] = {}
         self._pod_listeners: list[PodListener] = []
@@ -134,19 +137,26 @@ class ClusterCache:
         if self._snapshot is None:
             self._snapshot = ClusterSnapshot(
                 nodes=dict(self.nodes),
-                slices=self._sorted.setdefault(_SLICES, sort_slices(self._slices.values())),
+                slices=self._sort_once(_SLICES, lambda: sort_slices(self._slices.values())),
                 classes=dict(self.classes),
                 claims=dict(self.claims.claims),
                 templates=dict(self._templates),
                 pods=dict(self.pods),
-                taint_rules=self._sorted.setdefault(_RULES, sort_rules(self._rules.values())),
+                taint_rules=self._sort_once(_RULES, lambda: sort_rules(self._rules.values())),
                 namespace_labels=dict(self._namespaces),
                 pod_groups=dict(self.groups),
                 budgets=dict(self._budgets),
-                quotas=sort_quotas(self._quotas.values()),
+                quotas=self._sort_once(_QUOTAS, lambda: sort_quotas(self._quotas.values())),
                 priority_classes=dict(self._priorities),
             )
         return self._snapshot
+
+    def _sort_once(self, name: str, sort: Callable[[], _Sorted]) -> _Sorted:
+        """Return what was sorted since the last change of such objects, or sort it now."""
+        if name not in self._sorted:
+            self._sorted[name] = sort()
+        found: _Sorted = self._sorted[name]
+        return found
 
     def find_reservation(self, pod: Pod) -> Reservation | None:
         """Return the decision for the pod whose writes are on their way; None for none."""
@@ -262,6 +272,7 @@ class ClusterCache:
 
     def see_quota(self, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
         """Take in a change of a quota."""
+        self._sorted.pop(_QUOTAS, None)
         self._put(self._quotas, _quota_key(old), _quota_key(new), new)
 
     def see_priority_class(self, old: PriorityClass | None, new: PriorityClass | None) -> None:

@@ -25,6 +25,7 @@ from claimsmith.daemons.scheduler_joint import JointDecider, Solve, is_outdated
 from claimsmith.daemons.scheduler_reasons import explain_member
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import ClaimRef
+from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.gangs import Gang, find_mismatch
 from claimsmith.schedule.queue import Change
@@ -108,13 +109,18 @@ class GangDecider:
         mismatch = find_mismatch(gang) or (domains if isinstance(domains, str) else "")
         if mismatch or isinstance(domains, str):
             return Unplaced(message=mismatch, helps=_helps_node, reason="SchedulerError")
+        seen = self._cache.snapshot()
         attempts, untried = self._look(gang)
         if len(attempts) < gang.needed:
             return _join_problems(gang, untried)
-        best = yield from self._try_domains(gang, attempts, domains)
+        best = yield from self._place_jointly(gang, attempts, domains, seen)
+        trials: list[tuple[_Domain, _Trial]] = []
+        if len(best.placed) < gang.needed:
+            trials = self._place_each_in_turn(attempts, domains)
+            best = max((trial for _, trial in trials), key=lambda item: len(item.placed), default=best)
         if len(best.placed) >= gang.needed:
             return GangPlaced(placed=best.placed, left=(*self._find_left(best, attempts), *untried))
-        return self._refuse(gang, attempts, domains, explain=explain)
+        return self._refuse(gang, attempts, trials, explain=explain)
 
     def _look(self, gang: Gang) -> tuple[list[Attempt], Problems]:
         """Return the pods that can be tried, and those that can't, with the reason."""
@@ -154,37 +160,45 @@ class GangDecider:
 
     # --- trying -------------------------------------------------------------------------------------------------------
 
-    def _try_domains(
-        self, gang: Gang, attempts: Sequence[Attempt], domains: Sequence[_Domain]
+    def _place_jointly(
+        self, gang: Gang, attempts: Sequence[Attempt], domains: Sequence[_Domain], seen: ClusterSnapshot
     ) -> Generator[Solve, JointDecision | None, _Trial]:
-        """Return the first answer that places all pods; else the one that places most."""
-        best = _Trial()
+        """Return the first joint answer that places all pods; else the one that places most, if it still holds."""
+        best, answer = _Trial(), None
         for domain in domains if self._joint is not None else ():
-            trial = yield from self._place_jointly(gang, attempts, domain)
-            best = max(best, trial, key=lambda item: len(item.placed))
+            trial, decision = yield from self._solve(gang, attempts, domain, seen)
+            if len(trial.placed) > len(best.placed):
+                best, answer = trial, decision
             if len(best.placed) == len(attempts):
                 return best
-        if len(best.placed) >= gang.needed:
-            return best
-        for domain in domains:
-            trial = self._place_in_turn([attempt.pod for attempt in attempts], domain, explain=False)
-            best = max(best, trial, key=lambda item: len(item.placed))
-            if len(best.placed) == len(attempts):
-                break
+        if answer is not None and is_outdated(answer, attempts, seen=seen, now=self._cache.snapshot()):
+            return _Trial()
         return best
 
-    def _place_jointly(
-        self, gang: Gang, attempts: Sequence[Attempt], domain: _Domain
-    ) -> Generator[Solve, JointDecision | None, _Trial]:
+    def _solve(
+        self, gang: Gang, attempts: Sequence[Attempt], domain: _Domain, seen: ClusterSnapshot
+    ) -> Generator[Solve, JointDecision | None, tuple[_Trial, JointDecision | None]]:
+        """Place pods on the nodes of one domain by one joint decision; none when what it rests on has changed."""
         if self._joint is None:
-            return _Trial()
+            return _Trial(), None
         fresh = [replace(attempt, within=domain.nodes, decisions=[], full={}) for attempt in attempts]
-        seen = self._cache.snapshot()
         decision = yield self._joint.plan(fresh, gang=str(gang.ref), needed=gang.needed)
         if decision is None or is_outdated(decision, fresh, seen=seen, now=self._cache.snapshot()):
-            return _Trial()
+            return _Trial(), None
         with self._cache.trial():
-            return _Trial(tuple(self._joint.read(fresh, decision)))
+            return _Trial(tuple(self._joint.read(fresh, decision))), decision
+
+    def _place_each_in_turn(
+        self, attempts: Sequence[Attempt], domains: Sequence[_Domain]
+    ) -> list[tuple[_Domain, _Trial]]:
+        """Try the domains in turn, until one takes all pods."""
+        trials = []
+        for domain in domains:
+            trial = self._place_in_turn([attempt.pod for attempt in attempts], domain, explain=False)
+            trials.append((domain, trial))
+            if len(trial.placed) == len(attempts):
+                break
+        return trials
 
     def _place_in_turn(self, pods: Sequence[Pod], domain: _Domain, *, explain: bool) -> _Trial:
         """Try pods one after the other, each with those before it counted; the first that fails is explained."""
@@ -220,11 +234,10 @@ class GangDecider:
     # --- refusing -----------------------------------------------------------------------------------------------------
 
     def _refuse(
-        self, gang: Gang, attempts: Sequence[Attempt], domains: Sequence[_Domain], *, explain: bool
+        self, gang: Gang, attempts: Sequence[Attempt], trials: Sequence[tuple[_Domain, _Trial]], *, explain: bool
     ) -> Unplaced:
         """Say how many of the pods fit together at most, and what the first of the others lacks."""
         pods = [attempt.pod for attempt in attempts]
-        trials = [(domain, self._place_in_turn(pods, domain, explain=False)) for domain in domains]
         problems = [problem for _, trial in trials for _, problem in trial.left]
         message, explanation = self._explain(gang, pods, trials) if explain else ("", None)
         return Unplaced(

@@ -112,15 +112,15 @@ class ClaimFiles:
         """
         before = self.find_status(request.claim.uid)
         names = dict.fromkeys(device.request for device in request.devices)
-        known = {name: found for name in names if (found := _read_head(self._metadata_path(request.claim, name)))}
+        written = {name: _read(self._metadata_path(request.claim, name)) for name in names}
+        known = {name: found for name, data in written.items() if (found := _find_head(data))}
         same = self._plan(request, prepared, {name: found.generation for name, found in known.items()})
         later = self._plan(request, prepared, {name: found.generation + 1 for name, found in known.items()})
         self._write_status(request, prepared)
         is_new = self.find_status(request.claim.uid) != before
         for old, new in zip(same, later, strict=True):
-            path = self._metadata_path(request.claim, old.request)
-            if old.request in known and path.read_bytes() != old.data:
-                write_in_place(path, new.data)
+            if old.request in known and written[old.request] != old.data:
+                write_in_place(self._metadata_path(request.claim, old.request), new.data)
                 is_new = True
         return is_new
 
@@ -145,7 +145,7 @@ class ClaimFiles:
         """
         _remove_in(self._statuses, self._status_path(claim))
         folder = self._metadata / _folder_name(claim)
-        heads = (_read_head(path) for path in folder.glob("*/metadata.json"))
+        heads = (_find_head(_read(path)) for path in folder.glob("*/metadata.json"))
         if any(head is not None and head.uid == claim.uid for head in heads):
             _remove_folder(folder)
 
@@ -195,10 +195,17 @@ def _remove_folder(folder: Path) -> None:
         log_event(_log, logging.WARNING, "Metadata of a claim stays", folder=folder, reason=error)
 
 
-def _read_head(path: Path) -> _Owner | None:
-    """Return which claim a metadata file is about, and how often it was written; None when it can't be read."""
+def _read(path: Path) -> bytes:
+    """Return the content of a file; empty when it can't be read."""
     try:
-        first = path.read_text(encoding="utf-8").partition("\n}\n")[0] + "\n}"
-        return msgspec.json.decode(first, type=_Metadata).metadata
-    except (OSError, ValueError, msgspec.DecodeError):
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _find_head(data: bytes) -> _Owner | None:
+    """Return which claim a metadata file is about, and how often it was written; None when it does not say so."""
+    try:
+        return msgspec.json.decode(data.partition(b"\n}\n")[0] + b"\n}", type=_Metadata).metadata
+    except (ValueError, msgspec.DecodeError):
         return None

@@ -167,7 +167,9 @@ class Holding:
         try:
             while (left_s := end_s - self._clock.now_s()) > 0 and not freed.is_set():
                 await self._clock.wait(freed, min(left_s, look_s))
-                if find_waste is not None and (waste := await find_waste()) is not None:
+                if find_waste is None or freed.is_set():
+                    continue
+                if (waste := await find_waste()) is not None:
                     raise waste
         finally:
             self._count(-1)

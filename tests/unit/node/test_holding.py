@@ -223,3 +223,24 @@ async def test_looking_who_needs_the_answer_delays_no_device_that_is_given_back(
     holding.wake()
 
     assert await held == "done"
+
+
+async def test_nobody_is_asked_who_needs_an_answer_once_the_device_is_given_back() -> None:
+    clock, free, asked = StandingClock(), asyncio.Event(), []
+    holding = Holding(clock=clock)
+
+    async def attempt() -> str:
+        if not free.is_set():
+            raise BUSY
+        return "done"
+
+    async def find_no_waste() -> None:
+        asked.append(1)
+
+    held = asyncio.create_task(holding.hold(attempt, subject="c", find_waste=find_no_waste))
+    await clock.waits.wait()
+    free.set()
+    holding.wake()
+    await held
+
+    assert asked == []

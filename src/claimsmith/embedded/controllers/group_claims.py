@@ -86,6 +86,9 @@ class GroupClaimController:
             self._queue.add(_Key("pod", *new.ref))
 
     def _see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        for claim in (claim for claim in (old, new) if claim is not None):
+            for owner in claim.metadata.owner_references:
+                self._made.pop((owner.uid, claim.metadata.annotations.get(POD_CLAIM_ANNOTATION, "")), None)
         if new is not None and any(map(is_group, new.reserved_for)):
             self._queue.add(_Key("claim", *new.ref))
         if new is None and old is not None:
@@ -143,7 +146,6 @@ class GroupClaimController:
         """Return the claim that an earlier try has made, but that is not recorded yet; None for none."""
         for claim in self._claims:
             if _is_owned(claim, group) and claim.metadata.annotations.get(POD_CLAIM_ANNOTATION) == entry.name:
-                self._made.pop((group.uid, entry.name), None)
                 return claim.ref
         return self._made.get((group.uid, entry.name))
 
@@ -160,7 +162,9 @@ class GroupClaimController:
         except (ForbiddenError, InvalidObjectError) as error:
             self._warn(group, f"claim {entry.name!r} of the group: {error}")
             raise
-        made = self._made[group.uid, entry.name] = parse_resource_claim(stored).ref
+        made = parse_resource_claim(stored).ref
+        if self._claims.find(*made) is None:
+            self._made[group.uid, entry.name] = made
         return made
 
     async def _tell_pod(self, namespace: str, name: str) -> None:
