@@ -13,6 +13,7 @@ from typing import Final
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, ResourceClaimSpec, SubRequest
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.policy import QuotaScope, ResourceQuota
+from claimsmith.model.quantity import format_milli
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Container, Pod
 
@@ -51,7 +52,7 @@ class QuotaLimit:
     @property
     def text(self) -> str:
         """The same for people."""
-        used, hard, wanted = (_milli_text(amount) for amount in (self.used, self.hard, self.wanted))
+        used, hard, wanted = (format_milli(amount) for amount in (self.used, self.hard, self.wanted))
         return f"quota {self.quota}: {used} of {hard} {self.resource} used, {wanted} for each"
 
 
@@ -186,7 +187,3 @@ def _matches_class(scope: QuotaScope, name: str) -> bool:
             return name in scope.values
         case _:
             return name not in scope.values
-
-
-def _milli_text(amount: int) -> str:
-    return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -49,7 +48,7 @@ from claimsmith.model.workload import Pod
 from claimsmith.publish.content import DeviceNotes
 from claimsmith.publish.health import HealthTaints
 from claimsmith.publish.plan import preview_slices
-from claimsmith.schedule.claims import is_reserved_for
+from claimsmith.schedule.claims import is_reserved_for, make_share_id
 from claimsmith.schedule.gangs import Gang, find_group_ref
 from claimsmith.schedule.groupclaims import find_claim_consumer
 from claimsmith.sdk.driver import Driver, DriverContext
@@ -391,7 +390,7 @@ class OfflineCluster:
         target, nodes = f"claim/{claim.ref}", tuple(self._cache.nodes.values())
         self._cluster.update(self._cache.snapshot())
         refused = False
-        for decision in allocate_on_nodes(self._cluster, (claim,), nodes=nodes, share_ids=lambda: str(uuid.uuid4())):
+        for decision in allocate_on_nodes(self._cluster, (claim,), nodes=nodes, share_ids=make_share_id):
             if isinstance(decision, Allocation):
                 allocated = replace(claim, allocation=decision.results[0])
                 self._cache.see_claim(claim, allocated)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -15,6 +14,7 @@ from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision
 from claimsmith.model.node import Node
 from claimsmith.model.workload import Pod
+from claimsmith.schedule.claims import make_share_id
 
 __all__ = ["PolicyPlacer"]
 
@@ -60,7 +60,7 @@ class PolicyPlacer:
             if len(self._seen) > _SEEN_MAX:
                 self._seen.popitem(last=False)
         return self._placer.place(
-            claims, nodes=self._order(nodes, all_nodes), share_ids=_new_id, limits=_LIMITS, fits=fits
+            claims, nodes=self._order(nodes, all_nodes), share_ids=make_share_id, limits=_LIMITS, fits=fits
         )
 
     def _order(self, nodes: Mapping[str, Node], all_nodes: Mapping[str, Node]) -> tuple[Node, ...]:
@@ -70,7 +70,3 @@ class PolicyPlacer:
         if len(known) != len(ordered) or any(one is not other for one, other in zip(known, ordered, strict=True)):
             self._nodes = ordered
         return self._nodes
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())

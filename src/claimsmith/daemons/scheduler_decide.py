@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -26,6 +25,7 @@ from claimsmith.model.node import Node
 from claimsmith.model.podgroup import PodGroup
 from claimsmith.model.workload import ExtendedResourceMapping, NodeAllocatableClaim, Pod
 from claimsmith.schedule.candidates import CandidateIndex, Candidates, PodNeeds
+from claimsmith.schedule.claims import make_share_id
 from claimsmith.schedule.extended import ExtendedPlan, find_extended_names, plan_class_names
 from claimsmith.schedule.fruitless import FruitlessNodes, get_claims_key
 from claimsmith.schedule.score import Placement, get_rank, has_alternatives
@@ -277,7 +277,7 @@ class Decider:
         hopeful = (node for node in nodes if node.name not in fruitless)
         attempt.lacks_devices = attempt.lacks_devices or bool(fruitless)
         limits = SearchLimits(budget_steps=_BUDGET_STEPS)
-        for decision in allocate_on_nodes(self._cluster, claims, nodes=hopeful, share_ids=_new_id, limits=limits):
+        for decision in allocate_on_nodes(self._cluster, claims, nodes=hopeful, share_ids=make_share_id, limits=limits):
             self.searches += 1
             if isinstance(decision, Pending):
                 self._fruitless.add(key, decision.node)
@@ -330,10 +330,6 @@ class Decider:
         explanation = explain_attempt(self._cluster, tried, nodes=nodes, refused=refused, limits=self.limits)
         undecided = sum(isinstance(item, Undecided) for item in attempt.decisions)
         return write_note(explanation, refused, undecided=undecided), explanation
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())
 
 
 def wanted_on(claims: PodClaims, plan: ExtendedPlan) -> tuple[ResourceClaim, ...]:

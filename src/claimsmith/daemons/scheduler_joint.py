@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -20,6 +19,7 @@ from claimsmith.model.node import Node
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.changes import find_node_change
+from claimsmith.schedule.claims import make_share_id
 from claimsmith.schedule.extended import SPECIAL_NAME, ExtendedPlan
 from claimsmith.schedule.usage import NodeUsage, plan_requests
 
@@ -56,14 +56,13 @@ class JointDecider:
         self._cache, self._cluster, self._decider = cache, cluster, decider
         self._policy, self._limits = policy, limits or JointLimits()
 
-    def plan(self, attempts: Sequence[Attempt], *, gang: str = "", needed: int = 1, close_by: str = "") -> Solve:
+    def plan(self, attempts: Sequence[Attempt], *, gang: str = "", needed: int = 1) -> Solve:
         """Return what has to be solved; everything that it reads of the cache is read now.
 
         Args:
             attempts: Pods that were looked at, in the order in which equal ones are served.
             gang: Name of the gang that they all are; empty for pods that are placed each for itself.
             needed: Fewest pods of the gang that are of use; >= 1.
-            close_by: Label of nodes in which the pods should agree; empty for none.
         """
         self._cluster.update(self._cache.snapshot())
         members, nodes, demands = [], dict[str, Node](), set[str]()
@@ -82,12 +81,12 @@ class JointDecider:
             members.append(member)
         batch = Batch(
             members=tuple(members),
-            gangs=(Gang(name=gang, min_count=needed, close_by=close_by),) if gang else (),
+            gangs=(Gang(name=gang, min_count=needed),) if gang else (),
             free={name: _find_free(self._decider.usage.find(node), demands) for name, node in nodes.items()},
         )
         ordered = tuple(nodes.values())
         return lambda: allocate_jointly(
-            self._cluster, batch, nodes=ordered, share_ids=_new_id, policy=self._policy, limits=self._limits
+            self._cluster, batch, nodes=ordered, share_ids=make_share_id, policy=self._policy, limits=self._limits
         )
 
     def read(self, attempts: Sequence[Attempt], decision: JointDecision) -> list[tuple[Pod, Placed]]:
@@ -209,7 +208,3 @@ def _iter_free(usage: NodeUsage, names: Iterable[str]) -> Iterator[tuple[str, in
             yield name, _PLENTY
         else:
             yield name, (usage.offered.get(name, 0) - usage.amounts.get(name, 0)) * _NANOS
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())

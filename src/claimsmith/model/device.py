@@ -103,6 +103,11 @@ class DeviceTaint:
     value: str = ""
     time_added: str | None = None
 
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Key, value and effect: what it is, whenever it was added."""
+        return self.key, self.value, self.effect
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceToleration:

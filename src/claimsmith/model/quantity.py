@@ -239,6 +239,11 @@ def parse_quantity(text: str) -> Quantity:
     return _parse_wide(parts, format)
 
 
+def format_milli(amount: int) -> str:
+    """Return an amount in thousandths as a quantity is written: `2`, or `1500m`."""
+    return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+
+
 def find_quantity(text: str) -> Quantity | None:
     """Return the quantity of a text; None when it is not one."""
     try:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from claimsmith.model.device import Device, DeviceTaint
+from claimsmith.model.device import Device
 from claimsmith.model.inventory import Inventory
 from claimsmith.model.metadata import Metadata, OwnerReference
 from claimsmith.model.pool import CounterSet, ResourceSlice
@@ -240,14 +240,8 @@ def _updated(stored: ResourceSlice, wanted: ResourceSlice) -> ResourceSlice:
     before = {device.name: device.taints for device in stored.devices}
 
     def timed(device: Device) -> Device:
-        times = {_taint_key(taint): taint.time_added for taint in before.get(device.name, ())}
-        taints = (
-            replace(taint, time_added=taint.time_added or times.get(_taint_key(taint))) for taint in device.taints
-        )
+        times = {taint.identity: taint.time_added for taint in before.get(device.name, ())}
+        taints = (replace(taint, time_added=taint.time_added or times.get(taint.identity)) for taint in device.taints)
         return replace(device, taints=tuple(taints)) if device.taints else device
 
     return replace(wanted, metadata=stored.metadata, devices=tuple(map(timed, wanted.devices)))
-
-
-def _taint_key(taint: DeviceTaint) -> tuple[str, str, str]:
-    return taint.key, taint.value, taint.effect

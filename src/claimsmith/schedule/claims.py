@@ -9,6 +9,7 @@ pkg/controller/resourceclaim.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from claimsmith.model.claim import FINALIZER, AllocationResult, ConsumerReferenc
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.workload import Pod
 
-__all__ = ["RESERVED_MAX", "ClaimClient", "ClaimWriter", "consumer_of", "is_reserved_for"]
+__all__ = ["RESERVED_MAX", "ClaimClient", "ClaimWriter", "consumer_of", "is_reserved_for", "make_share_id"]
 
 RESERVED_MAX: Final = 256
 """Most consumers of one claim. Source: ResourceClaimReservedForMaxSize of resource.k8s.io/v1."""
@@ -252,3 +253,8 @@ def _lost(claim: ResourceClaim, found: str, allowed: str) -> ConflictError:
 
 def _time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def make_share_id() -> str:
+    """Return a new uid for a share of a device."""
+    return str(uuid.uuid4())

@@ -14,6 +14,7 @@ from typing import Final
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason
 from claimsmith.model.node import Node, NodeTaint
+from claimsmith.model.quantity import format_milli
 from claimsmith.model.topology import NodeSelector
 from claimsmith.model.workload import Pod, PodToleration
 from claimsmith.schedule.usage import NodeUsage
@@ -67,7 +68,7 @@ class NodeFilter:
         reasons = [Reason(kind="node", text=text, node=node.name) for text in texts]
         if missing:
             text = f"node has too little {', '.join(missing)} left"
-            data = {name: _milli_text(self.wanted[name]) for name in missing}
+            data = {name: format_milli(self.wanted[name]) for name in missing}
             reasons.append(Reason(kind="resources", text=text, node=node.name, data=data))
         return tuple(reasons)
 
@@ -134,7 +135,3 @@ def _accepts(toleration: PodToleration, taint: NodeTaint) -> bool:
 
 def _taint_text(taint: NodeTaint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-
-
-def _milli_text(amount: int) -> str:
-    return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"

@@ -112,11 +112,6 @@ class GangDirectory:
             placed=tuple(pod for pod in members if pod.node_name),
         )
 
-    def find_group(self, pod: Pod) -> PodGroup | None:
-        """Return the group of a pod; None when it belongs to none, or to one that is not there."""
-        ref = find_group_ref(pod)
-        return None if ref is None else self._groups.get(ref)
-
     def __iter__(self) -> Iterator[PodGroupRef]:
         return iter(tuple(self._pods))
 

@@ -81,12 +81,11 @@ def test_a_pod_that_gets_a_node_moves() -> None:
 
 def test_the_group_of_a_pod_is_known_once_it_is_there() -> None:
     found = directory(None)
-    before = found.find_group(member("a"))
+    before = found.find(REF).group
     found.see_group(None, pod_group())
 
     assert before is None
-    assert found.find_group(member("a")) == pod_group()
-    assert found.find_group(pod("alone")) is None
+    assert found.find(REF).group == pod_group()
     assert find_group_ref(pod("alone")) is None
 
 

@@ -11,7 +11,7 @@ from claimsmith.allocate.pools import is_ignored
 from claimsmith.allocate.problem import AllocationProblem
 from claimsmith.allocate.records import DeviceRecord, SliceRecord
 from claimsmith.model.claim import DeviceClass, DeviceRequest, ResourceClaim, Selector, SubRequest
-from claimsmith.model.device import Capacity, CounterConsumption, Device, DeviceAttribute, DeviceTaint
+from claimsmith.model.device import Capacity, CounterConsumption, Device, DeviceAttribute
 from claimsmith.model.features import Features
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import CounterId, PoolId
@@ -232,7 +232,7 @@ def _edit_counters(pool: PoolId, item: CounterSet, edits: SliceEdits) -> Counter
 
 def _edit_device(pool: PoolId, device: Device, edits: SliceEdits) -> Device:
     if edits.taints and device.taints:
-        kept = tuple(taint for taint in device.taints if _taint_key(taint) not in edits.taints)
+        kept = tuple(taint for taint in device.taints if taint.identity not in edits.taints)
         device = device if len(kept) == len(device.taints) else replace(device, taints=kept)
     missing = [name for name in edits.lacking if name not in device.capacity]
     if missing:
@@ -250,10 +250,6 @@ def _edit_device(pool: PoolId, device: Device, edits: SliceEdits) -> Device:
 def _edit_groups(pool: PoolId, item: CounterConsumption, edits: SliceEdits) -> CounterConsumption:
     relaxed = (pool, item.counter_set) in edits.groups and item.compatibility_groups
     return replace(item, compatibility_groups=()) if relaxed else item
-
-
-def _taint_key(taint: DeviceTaint) -> TaintKey:
-    return (taint.key, taint.value, taint.effect)
 
 
 def repair_slices(
