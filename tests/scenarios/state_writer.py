@@ -1,8 +1,12 @@
-"""Writes objects into a state file and prints each name once its write is acknowledged. Run it as a program."""
+"""Writes objects into a state file and prints each name once its write is acknowledged. Run it as a program.
+
+Each line is written in one piece; a reader still takes only a line with its end for said, since a kill may come between.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -27,7 +31,7 @@ async def write_forever(path: Path) -> None:
             while True:
                 name = f"lease-{writer}-{number}"
                 record = await api.create(leases, "default", {"metadata": {"name": name}})
-                print(record.version, name, flush=True)
+                os.write(sys.stdout.fileno(), f"{record.version} {name}\n".encode())
                 number += 1
 
         await asyncio.gather(*(write(writer) for writer in range(_WRITERS)))

@@ -57,6 +57,8 @@ async def kill_after(enough: int, path: Path) -> dict[str, int]:
     assert process.stdout is not None
     found: dict[str, int] = {}
     async for line in process.stdout:
+        if not line.endswith(b"\n"):  # The kill came in between: nothing was acknowledged.
+            break
         version, name = line.decode().split()
         found[name] = int(version)
         if len(found) == enough:
