@@ -5,13 +5,17 @@ Source: k8s.io/apiserver v0.37.2 pkg/endpoints/handlers/negotiation.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from claimsmith.errors import RequestError
 
-__all__ = ["AcceptedForm", "choose_form", "not_acceptable"]
+__all__ = ["AcceptedForm", "Clause", "choose_form", "iter_clauses", "not_acceptable"]
+
+Clause = tuple[str, dict[str, str]]
+"""A media type and its parameters."""
 
 _FORMATS: Final = {
     "application/json": "json",
@@ -48,7 +52,7 @@ def choose_form(accept: str) -> AcceptedForm:
         RequestError: 406, the server can give none of them.
     """
     is_known = False
-    for media, values in sorted(map(_parse_clause, accept.split(",") if accept.strip() else ["*/*"]), key=_rank):
+    for media, values in sorted(iter_clauses(accept), key=_rank):
         wanted = _FORMATS.get(media)
         if wanted is None:
             continue
@@ -61,12 +65,14 @@ def choose_form(accept: str) -> AcceptedForm:
     raise not_acceptable(is_known=is_known)
 
 
-def _parse_clause(clause: str) -> tuple[str, dict[str, str]]:
-    media, *options = (part.strip() for part in clause.split(";"))
-    return media, dict(option.split("=", 1) for option in options if "=" in option)
+def iter_clauses(accept: str) -> Iterator[Clause]:
+    """Yield what an `Accept` header names, in its order; anything when it is empty."""
+    for clause in accept.split(",") if accept.strip() else ("*/*",):
+        media, *options = (part.strip() for part in clause.split(";"))
+        yield media, dict(option.split("=", 1) for option in options if "=" in option)
 
 
-def _rank(clause: tuple[str, dict[str, str]]) -> tuple[float, bool]:
+def _rank(clause: Clause) -> tuple[float, bool]:
     """Return where a clause stands: higher qualities first, wildcards last; the order of the header decides the rest.
 
     Source: acceptSlice of github.com/munnerz/goautoneg.

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from claimsmith.api.kinds import iter_group_versions
-from claimsmith.embedded.api.accept import not_acceptable
+from claimsmith.embedded.api.accept import iter_clauses, not_acceptable
 from claimsmith.embedded.api.http import Answer, json_answer
 from claimsmith.embedded.api.served import SERVED, ServedKind
 from claimsmith.embedded.store_records import encode_json
@@ -32,7 +32,9 @@ SERVER_VERSION: Final = {
 _Subresource = tuple[str, str, str, str, tuple[str, ...]]
 """Name; group, version and kind of what it takes or gives; verbs."""
 
-_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+_AGGREGATED_GROUP: Final = "apidiscovery.k8s.io"
+_AGGREGATED_VERSION: Final = "v2"
+_AGGREGATED: Final = f"application/json;g={_AGGREGATED_GROUP};v={_AGGREGATED_VERSION};as=APIGroupDiscoveryList"
 _SUBRESOURCE_TYPES: Final[dict[str, tuple[str, str, str, tuple[str, ...]]]] = {
     "binding": ("", "v1", "Binding", ("create",)),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
@@ -50,9 +52,8 @@ def find_discovery(path: str, accept: str) -> Answer | None:
     """
     parts = path.strip("/").split("/")
     if parts in (["api"], ["apis"]):
-        version = _aggregated_version(accept)
-        if version:
-            return _aggregated(parts[0], version)
+        if _takes_aggregated(accept):
+            return _aggregated(parts[0])
         return json_answer(_core_versions() if parts == ["api"] else _group_list())
     if parts[0] == "api" and len(parts) == 2:
         return _resource_list("", parts[1])
@@ -79,35 +80,36 @@ def is_in_group(path: str) -> bool:
     return parts[0] == "api" or (parts[0] == "apis" and _group(parts[1]) is not None)
 
 
-def _aggregated_version(accept: str) -> str:
-    """Return the version of aggregated discovery that the client takes; empty if it takes the plain form alone.
+def _takes_aggregated(accept: str) -> bool:
+    """Tell whether the client takes aggregated discovery; else it takes the plain form.
 
     Raises:
         RequestError: 406, the client takes neither.
     """
-    takes_plain = not accept.strip()
-    for clause in accept.split(","):
-        media, *options = (part.strip() for part in clause.split(";"))
-        values = dict(option.split("=", 1) for option in options if "=" in option)
-        if media == "application/json" and values.get("g") == "apidiscovery.k8s.io" and values.get("v") == "v2":
-            return values["v"]
+    takes_plain = False
+    for media, values in iter_clauses(accept):
+        if media == "application/json" and (values.get("g"), values.get("v")) == (
+            _AGGREGATED_GROUP,
+            _AGGREGATED_VERSION,
+        ):
+            return True
         takes_plain |= "as" not in values
     if not takes_plain:
         raise not_acceptable()
-    return ""
+    return False
 
 
 @lru_cache(maxsize=8)
-def _aggregated(root: str, version: str) -> Answer:
+def _aggregated(root: str) -> Answer:
     groups = {group: None for group, _ in iter_group_versions() if (root == "api") == (group == "")}
     items = [_aggregated_group(group) for group in groups]
     value = {
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "apiVersion": f"{_AGGREGATED_GROUP}/{_AGGREGATED_VERSION}",
         "metadata": {},
         "items": items,
     }
-    return Answer(body=encode_json(value), content_type=_AGGREGATED.format(version), headers={"Vary": "Accept"})
+    return Answer(body=encode_json(value), content_type=_AGGREGATED, headers={"Vary": "Accept"})
 
 
 def _aggregated_group(group: str) -> dict[str, Any]:
