@@ -14,7 +14,7 @@ from typing import Final
 
 from claimsmith.allocate.explain.pending import explain_pending
 from claimsmith.allocate.explain.values import Explanation
-from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.device import Device
 from claimsmith.model.node import Node

@@ -18,7 +18,7 @@ from claimsmith.allocate.cpsat.layout import lay_out
 from claimsmith.allocate.cpsat.objective import Objective
 from claimsmith.allocate.cpsat.solution import Solution
 from claimsmith.allocate.joint import allocate_jointly
-from claimsmith.allocate.objective import PACK
+from claimsmith.allocate.policy.objective import PACK
 from claimsmith.model.decision import Allocation
 from tests.bench.figures import Figure
 from tests.bench.mixed import MixedBatch, draw_batch

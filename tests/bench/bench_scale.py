@@ -16,9 +16,9 @@ from dataclasses import replace
 from time import process_time
 from typing import Any, Final
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import allocate_first
-from claimsmith.allocate.tally import tally_reasons
+from claimsmith.allocate.explain.tally import tally_reasons
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import allocate_first
 from claimsmith.api.resource import encode_allocation_result, parse_resource_claim
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision

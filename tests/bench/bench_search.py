@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import allocate_on_nodes
 from claimsmith.api.resource import parse_device_class, parse_resource_claim, parse_resource_slice_list
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from claimsmith.allocate.batch import Batch, Member
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from time import process_time
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import allocate_first
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import allocate_first
 from claimsmith.api.resource import parse_device_class, parse_resource_claim, parse_resource_slice_list
 from tests.bench.scale_cluster import CLASS, make_claim, make_held, make_nodes, make_request, parse_held
 from tests.bench.slices import make_slice_list

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from claimsmith.allocate.explain import explain_refusal
 from claimsmith.allocate.explain.text import format_reasons
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import allocate
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import allocate
 from claimsmith.allocate.verify import verify_allocation
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import DeviceResult, ResourceClaim

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from claimsmith.allocate.search import allocate
+from claimsmith.allocate.search.decide import allocate
 from claimsmith.embedded.kubelet.cdi_registry import CdiRegistry
 from claimsmith.embedded.kubelet.plugins import ClaimCall, DraPlugins, PreparedDevice
 from claimsmith.embedded.kubelet.watcher import PluginWatcher

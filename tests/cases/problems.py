@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from claimsmith.allocate.problem import AllocationProblem, merge_taint_rules
+from claimsmith.allocate.prepared.problem import AllocationProblem, merge_taint_rules
 from claimsmith.allocate.verify import VerifyCase
 from claimsmith.api.objects import ModelObject
 from claimsmith.errors import InputError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.allocate.verify.amounts import find_consumption
 from claimsmith.allocate.verify.case import is_stable

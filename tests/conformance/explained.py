@@ -20,9 +20,9 @@ from claimsmith.allocate.explain.fixes import FixFinder, NodeSet
 from claimsmith.allocate.explain.relaxations import Relaxation
 from claimsmith.allocate.explain.values import Fix
 from claimsmith.allocate.explain.wording import GATES, word_reasons
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.search import allocate
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.search.decide import allocate
 from claimsmith.model.decision import Allocation, Reason, Refused
 from claimsmith.testing.conformance.records import parse_problem
 from claimsmith.testing.conformance.shares import ShareIds

@@ -18,11 +18,11 @@ from claimsmith.allocate.cpsat.decide import Solved, solve_batch
 from claimsmith.allocate.cpsat.layout import lay_out
 from claimsmith.allocate.cpsat.objective import Objective
 from claimsmith.allocate.cpsat.solution import Solution
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import FIRST
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.policy.objective import FIRST
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.search.decide import allocate_on_nodes
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.model.decision import Allocation
 from claimsmith.model.node import Node
 from claimsmith.testing.conformance.records import RecordedProblem, parse_problem

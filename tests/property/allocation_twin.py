@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.claim import DeviceConstraint, DeviceRequest, ResourceClaim, SubRequest
 from claimsmith.model.device import Capacity, Device, DeviceAttribute
 

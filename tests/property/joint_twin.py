@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from claimsmith.allocate.batch import Batch
-from claimsmith.allocate.objective import DeviceScale, Policy
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.policy.objective import DeviceScale, Policy
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.model.device import Device
 from claimsmith.model.pool import ResourceSlice
 from tests.property.allocation_twin import Chosen, choose, find_amount, list_held

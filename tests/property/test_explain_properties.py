@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from claimsmith.allocate.explain.changes import apply_changes
 from claimsmith.allocate.explain.fixes import FixFinder, NodeSet
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from tests.property.allocation_twin import find_first
 from tests.property.test_search_properties import problems
 from tests.unit.allocate.explaining import find_in

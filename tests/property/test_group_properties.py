@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import NodeSearch, allocate_first, allocate_on_nodes
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import NodeSearch, allocate_first, allocate_on_nodes
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.model.claim import DeviceResult, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused
 from claimsmith.model.deviations import LIKE_UPSTREAM, OURS, Deviation

@@ -15,10 +15,10 @@ from claimsmith.allocate.cpsat.decide import model_batch
 from claimsmith.allocate.cpsat.hint import search_batch
 from claimsmith.allocate.cpsat.layout import lay_out
 from claimsmith.allocate.cpsat.objective import Objective
-from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.joint import allocate_jointly
-from claimsmith.allocate.objective import FRAGMENTATION, PACK, SPREAD, Policy
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.policy.objective import FRAGMENTATION, PACK, SPREAD, Policy
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.claim import DeviceConstraint, ResourceClaim, SubRequest
 from claimsmith.model.device import Device
 from claimsmith.model.pool import ResourceSlice

@@ -8,10 +8,10 @@ from itertools import product
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.moves import Holder, plan_move
-from claimsmith.allocate.objective import FRAGMENTATION
-from claimsmith.allocate.placing import Placer
+from claimsmith.allocate.policy.moves import Holder, plan_move
+from claimsmith.allocate.policy.objective import FRAGMENTATION
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Pending
 from tests.unit.allocate.cards import cards, check, holds, wants

@@ -7,10 +7,10 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import POLICIES
-from claimsmith.allocate.placing import Placer
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.policy.objective import POLICIES
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import allocate_on_nodes
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.claim import DeviceConstraint, DeviceRequest, ResourceClaim, SubRequest
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused
 from claimsmith.model.device import Device

@@ -8,15 +8,15 @@ from itertools import chain, combinations, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claimsmith.allocate.budgets import BudgetLedger
-from claimsmith.allocate.cheapest_set import find_cheapest_set
-from claimsmith.allocate.defrag import Goal, Shape, measure, plan_defrag
-from claimsmith.allocate.preempt import find_victims
-from claimsmith.allocate.problem import merge_taint_rules
-from claimsmith.allocate.trial import NoPlace, Placement, place_all, put_pod, put_pods, take_pods
+from claimsmith.allocate.prepared.problem import merge_taint_rules
+from claimsmith.allocate.replan.cheapest_set import find_cheapest_set
+from claimsmith.allocate.replan.defrag import Goal, Shape, measure, plan_defrag
+from claimsmith.allocate.replan.preempt import find_victims
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.allocate.whatif import NodeTemplate, change_snapshot, count_fitting, find_cheapest_nodes
+from claimsmith.allocate.whatif.budgets import BudgetLedger
 from claimsmith.allocate.whatif.changes import AddNodes, copy_pod
+from claimsmith.allocate.whatif.trial import NoPlace, Placement, place_all, put_pod, put_pods, take_pods
 from claimsmith.cluster.build import ClusterObject
 from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.model.snapshot import ClusterSnapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from claimsmith.allocate.objective import FGD, FIRST, FRAGMENTATION, Policy
+from claimsmith.allocate.policy.objective import FGD, FIRST, FRAGMENTATION, Policy
 from claimsmith.replay.arrivals import draw_arrivals
 from claimsmith.replay.cluster import ReplayCluster
 from claimsmith.replay.migrate import migrate

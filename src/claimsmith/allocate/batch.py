@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from claimsmith.allocate.engine import SearchLimits
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Decision

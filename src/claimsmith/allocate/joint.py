@@ -15,8 +15,8 @@ from claimsmith.allocate.cpsat.layout import Layout, lay_out
 from claimsmith.allocate.cpsat.objective import Objective
 from claimsmith.allocate.cpsat.solution import Solution
 from claimsmith.allocate.cpsat.solver import is_installed
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import PACK, Policy
+from claimsmith.allocate.policy.objective import PACK, Policy
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.node import Node
 
 __all__ = ["Batch", "Gang", "JointDecision", "JointLimits", "Member", "allocate_jointly"]

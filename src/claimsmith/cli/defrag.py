@@ -12,7 +12,7 @@ from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
-    from claimsmith.allocate.defrag import DefragPlan
+    from claimsmith.allocate.replan.defrag import DefragPlan
 
 __all__ = ["defrag"]
 
@@ -37,7 +37,7 @@ def defrag(
 
     Example: claimsmith defrag --goal nodes=8:gpu --moves 3 --kubeconfig admin.conf
     """
-    from claimsmith.allocate.defrag import plan_defrag
+    from claimsmith.allocate.replan.defrag import plan_defrag
     from claimsmith.cli.thought import parse_goal
     from claimsmith.daemons.trial import SchedulerTrial
 

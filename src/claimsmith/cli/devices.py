@@ -46,7 +46,7 @@ def devices(source: ClusterSource, output: Output = Format.TABLE) -> None:
 
 def _list_devices(snapshot: ClusterSnapshot) -> Iterator[dict[str, Any]]:
     """Yield every published device as JSON, in the order of slices and devices."""
-    from claimsmith.allocate.problem import merge_taint_rules
+    from claimsmith.allocate.prepared.problem import merge_taint_rules
     from claimsmith.model.names import DeviceId
 
     holders = _find_holders(snapshot)

@@ -13,7 +13,7 @@ from claimsmith.cli.sources import ClusterSource, reads_cluster
 from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
-    from claimsmith.allocate.preempt import Preemption
+    from claimsmith.allocate.replan.preempt import Preemption
     from claimsmith.model.snapshot import ClusterSnapshot
     from claimsmith.model.workload import Pod
 
@@ -40,7 +40,7 @@ def preempt(
 
     Example: claimsmith preempt pod/team/train --kubeconfig admin.conf
     """
-    from claimsmith.allocate.preempt import PreemptLimits, find_victims
+    from claimsmith.allocate.replan.preempt import PreemptLimits, find_victims
     from claimsmith.daemons.trial import SchedulerTrial
 
     snapshot = source.open().snapshot
@@ -87,7 +87,7 @@ def _find_target(snapshot: ClusterSnapshot, target: str) -> tuple[list[Pod], int
 
 
 def _show(target: str, found: Preemption, snapshot: ClusterSnapshot, output: Format) -> None:
-    from claimsmith.allocate.trial import Placement, find_pod_claims
+    from claimsmith.allocate.whatif.trial import Placement, find_pod_claims
     from claimsmith.cli.thought_values import decision_value, describe_devices, list_devices
 
     held = {

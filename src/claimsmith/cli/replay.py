@@ -110,7 +110,7 @@ def _print_run(experiment: Experiment, output: Format, *, fgd: bool, plot: Path 
 
 
 def _parse_policy(name: str) -> Any:
-    from claimsmith.allocate.objective import POLICIES, find_policy
+    from claimsmith.allocate.policy.objective import POLICIES, find_policy
 
     found = find_policy(name)
     if found is None:

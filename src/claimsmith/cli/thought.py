@@ -11,7 +11,7 @@ from claimsmith.cli.sources import ClusterSource
 from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
-    from claimsmith.allocate.defrag import Goal
+    from claimsmith.allocate.replan.defrag import Goal
     from claimsmith.allocate.whatif.changes import Change, NodeTemplate
     from claimsmith.api.manifests import Manifest
     from claimsmith.model.names import PodRef
@@ -256,7 +256,7 @@ def parse_goal(texts: Iterable[str], source: ClusterSource) -> tuple[ClusterSnap
 
 
 def _read_shapes(texts: list[str], source: ClusterSource) -> tuple[ClusterSnapshot, Goal]:
-    from claimsmith.allocate.defrag import Goal, Shape
+    from claimsmith.allocate.replan.defrag import Goal, Shape
 
     shapes, snapshot = [], None
     for text in texts:
@@ -279,7 +279,7 @@ def _join(left: ClusterSnapshot, right: ClusterSnapshot) -> ClusterSnapshot:
 
 def _make_nodes(snapshot: ClusterSnapshot, text: str) -> tuple[ClusterSnapshot, Goal]:
     """Return the goal of nodes with so many free devices of a class."""
-    from claimsmith.allocate.defrag import Goal, Shape
+    from claimsmith.allocate.replan.defrag import Goal, Shape
     from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, SubRequest
 
     number, _, name = text.removeprefix("nodes=").partition(":")
@@ -297,7 +297,7 @@ def _make_nodes(snapshot: ClusterSnapshot, text: str) -> tuple[ClusterSnapshot, 
 
 def _make_profiles(snapshot: ClusterSnapshot) -> tuple[ClusterSnapshot, Goal]:
     """Return the goal of the largest partition: one shape for each profile, from the one with most memory on."""
-    from claimsmith.allocate.defrag import Goal, Shape
+    from claimsmith.allocate.replan.defrag import Goal, Shape
     from claimsmith.model.claim import DeviceClass, Selector, SubRequest
     from claimsmith.model.metadata import Metadata
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from claimsmith.allocate.trial import PodDecision
     from claimsmith.allocate.whatif.draining import PodMove
+    from claimsmith.allocate.whatif.trial import PodDecision
     from claimsmith.model.claim import ResourceClaim
 
 __all__ = ["decision_value", "describe_devices", "describe_move", "list_devices"]
@@ -14,7 +14,7 @@ __all__ = ["decision_value", "describe_devices", "describe_move", "list_devices"
 
 def decision_value(decision: PodDecision) -> dict[str, Any]:
     """Return what becomes of a pod as JSON: `node` is empty when it waits, and `message` says why."""
-    from claimsmith.allocate.trial import Placement
+    from claimsmith.allocate.whatif.trial import Placement
 
     pod = str(decision.pod.ref)
     if isinstance(decision, Placement):
@@ -34,7 +34,7 @@ def describe_devices(claims: tuple[ResourceClaim, ...]) -> str:
 
 def describe_move(move: PodMove) -> tuple[str, str, str]:
     """Return node, devices and what there is to say of a pod that leaves its node."""
-    from claimsmith.allocate.trial import Placement
+    from claimsmith.allocate.whatif.trial import Placement
 
     notes = [] if move.is_remade else ["nothing makes it again: create it yourself"]
     notes += [f"budget {name} forbids it now" for name in move.budgets]

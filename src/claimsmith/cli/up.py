@@ -94,7 +94,7 @@ def _choose_scheduler(policy: str) -> SchedulerOptions:
     Raises:
         InputError: There is no policy of that name.
     """
-    from claimsmith.allocate.objective import POLICIES, find_policy
+    from claimsmith.allocate.policy.objective import POLICIES, find_policy
     from claimsmith.daemons.playground import PLAYGROUND_SCHEDULER
 
     found = find_policy(policy) if policy else None

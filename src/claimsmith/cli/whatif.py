@@ -108,8 +108,8 @@ def _finish(is_done: bool) -> None:
 
 def _show_queue(before: ClusterSnapshot, after: ClusterSnapshot, output: Format) -> bool:
     """Show what becomes of the pods that wait, before and after; tell whether all of them run."""
-    from claimsmith.allocate.trial import Placement, place_all
     from claimsmith.allocate.whatif.draining import find_waiting
+    from claimsmith.allocate.whatif.trial import Placement, place_all
     from claimsmith.cli.thought_values import decision_value
     from claimsmith.daemons.trial import SchedulerTrial
 
@@ -158,7 +158,7 @@ def _show_fill(name: str, found: FitCount, output: Format) -> bool:
 
 def _show_purchase(found: NodePurchase, output: Format) -> bool:
     """Show which nodes to add; tell whether the whole queue runs then."""
-    from claimsmith.allocate.trial import NoPlace
+    from claimsmith.allocate.whatif.trial import NoPlace
     from claimsmith.cli.thought_values import decision_value
 
     pending = [item for item in (*found.decisions, *found.hopeless) if isinstance(item, NoPlace)]

@@ -11,8 +11,8 @@ from claimsmith.allocate.explain.pending import explain_pending
 from claimsmith.allocate.explain.quota import add_quotas, find_quota_gaps
 from claimsmith.allocate.explain.report import format_note
 from claimsmith.allocate.explain.values import Explanation
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import allocate_on_nodes
 from claimsmith.api.kinds import Kind
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import ModelObject, parse_manifest

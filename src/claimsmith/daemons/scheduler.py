@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.joint import JointLimits
-from claimsmith.allocate.objective import PACK, Policy
+from claimsmith.allocate.policy.objective import PACK, Policy
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.api import resource
 from claimsmith.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, RESOURCE_SLICE
 from claimsmith.cluster.cache import ClusterCache

@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import Policy
-from claimsmith.allocate.placing import Placer
+from claimsmith.allocate.policy.objective import Policy
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision
 from claimsmith.model.node import Node

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from claimsmith.allocate.engine import SearchLimits
 from claimsmith.allocate.explain.pending import ExplainLimits
 from claimsmith.allocate.explain.values import Explanation
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.node_selector import matches_node
-from claimsmith.allocate.objective import Policy
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.policy.objective import Policy
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.node_selector import matches_node
+from claimsmith.allocate.search.decide import allocate_on_nodes
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_bypolicy import PolicyPlacer
 from claimsmith.daemons.scheduler_claims import ClaimFinder, PodClaims, Unplaced, find_stale_claims

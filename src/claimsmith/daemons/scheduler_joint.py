@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.joint import Batch, Gang, JointDecision, JointLimits, Member, allocate_jointly
-from claimsmith.allocate.objective import PACK, Policy
+from claimsmith.allocate.policy.objective import PACK, Policy
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_bind import build_reservation
 from claimsmith.daemons.scheduler_decide import Attempt, Decider, Placed, wanted_on

@@ -10,7 +10,7 @@ from typing import Final
 from claimsmith.allocate.explain.pending import ExplainLimits, explain_pending
 from claimsmith.allocate.explain.report import format_note
 from claimsmith.allocate.explain.values import Change, Explanation, Fix
-from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason
 from claimsmith.model.node import Node

@@ -1,4 +1,4 @@
-"""The scheduler's own decisions on any snapshot, one after another: what `allocate.trial` asks for."""
+"""The scheduler's own decisions on any snapshot, one after another: what `allocate.whatif.trial` asks for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.trial import NoPlace, Placement, PodDecision, find_pod_claims
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.whatif.trial import NoPlace, Placement, PodDecision, find_pod_claims
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.made_claims import find_missing_template, name_special_claim, plan_made_claims
 from claimsmith.daemons.scheduler_claims import Unplaced

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count as count_up
 
-from claimsmith.allocate.demand import DemandCounter, DemandProfile
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import Policy
-from claimsmith.allocate.placing import Placer
+from claimsmith.allocate.policy.demand import DemandCounter, DemandProfile
+from claimsmith.allocate.policy.objective import Policy
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.errors import ReplayError
 from claimsmith.model.claim import AllocationResult, ResourceClaim

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from claimsmith.allocate.objective import FGD, FRAGMENTATION, Policy
+from claimsmith.allocate.policy.objective import FGD, FRAGMENTATION, Policy
 from claimsmith.replay.arrivals import draw_arrivals, permute
 from claimsmith.replay.batches import replay_batches
 from claimsmith.replay.cluster import ReplayCluster

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.moves import plan_move
-from claimsmith.allocate.objective import FIRST, FRAGMENTATION
-from claimsmith.allocate.placing import Placer
+from claimsmith.allocate.policy.moves import plan_move
+from claimsmith.allocate.policy.objective import FIRST, FRAGMENTATION
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.errors import FieldError, ReplayError
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending

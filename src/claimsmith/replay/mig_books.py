@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from claimsmith.allocate.moves import Holder
+from claimsmith.allocate.policy.moves import Holder
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.errors import ReplayError
 from claimsmith.model.claim import ResourceClaim

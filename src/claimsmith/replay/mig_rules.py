@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.plan import RequestPlan
-from claimsmith.allocate.screening import Screened
-from claimsmith.allocate.search import NodeSearch
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.plan import RequestPlan
+from claimsmith.allocate.prepared.screening import Screened
+from claimsmith.allocate.search.decide import NodeSearch
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Decision
 from claimsmith.model.node import Node

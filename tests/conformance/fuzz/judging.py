@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claimsmith.allocate.engine import PATIENCE, SearchLimits
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.search.decide import allocate_on_nodes
+from claimsmith.allocate.search.engine import PATIENCE, SearchLimits
 from claimsmith.model.decision import Allocation, Decision, Refused, Undecided
 from claimsmith.model.deviations import LIKE_UPSTREAM, OURS, Deviation
 from claimsmith.model.node import Node

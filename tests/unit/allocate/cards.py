@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import FRAGMENTATION
-from claimsmith.allocate.placing import Placer
+from claimsmith.allocate.policy.objective import FRAGMENTATION
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.device import Device

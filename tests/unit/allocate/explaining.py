@@ -9,8 +9,8 @@ from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons
 from claimsmith.allocate.explain.pending import ExplainLimits, explain_pending
 from claimsmith.allocate.explain.values import Explanation
 from claimsmith.allocate.explain.wording import word_reasons
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.decision import Reason
 from claimsmith.model.features import Features

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from claimsmith.allocate.batch import Batch, JointDecision, Member
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.node_selector import matches_node
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.model.claim import AllocationResult, ResourceClaim
 from claimsmith.model.decision import Allocation

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.problem import AllocationProblem, merge_taint_rules
-from claimsmith.allocate.search import allocate, allocate_on_nodes
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.problem import AllocationProblem, merge_taint_rules
+from claimsmith.allocate.search.decide import allocate, allocate_on_nodes
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.model.claim import DeviceClass, ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.budgets import BudgetLedger, find_allowed
+from claimsmith.allocate.whatif.budgets import BudgetLedger, find_allowed
 from tests.unit.allocate.trying import Held, budget, cluster, running
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from claimsmith.allocate.capacity import CapacityPlan, plan_capacity
+from claimsmith.allocate.prepared.capacity import CapacityPlan, plan_capacity
 from claimsmith.model.device import Capacity
 from claimsmith.testing.builders import Amount, capacity, device, quantities
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from claimsmith.allocate.constraints import AttributeValue, Distinct, Match, read_value
+from claimsmith.allocate.prepared.constraints import AttributeValue, Distinct, Match, read_value
 from claimsmith.model.device import DeviceAttribute
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from claimsmith.allocate.filling import most_filled
-from claimsmith.allocate.patterns import count_most, find_patterns, keep_largest
+from claimsmith.allocate.search.filling import most_filled
+from claimsmith.allocate.search.patterns import count_most, find_patterns, keep_largest
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Pending
 from claimsmith.model.names import CounterId

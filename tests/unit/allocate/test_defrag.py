@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.defrag import DefragPlan, Goal, Shape, measure, plan_defrag
-from claimsmith.allocate.trial import put_pods, take_pods
+from claimsmith.allocate.replan.defrag import DefragPlan, Goal, Shape, measure, plan_defrag
+from claimsmith.allocate.whatif.trial import put_pods, take_pods
 from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.names import DeviceId

@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.search import allocate
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.search.decide import allocate
 from claimsmith.model.decision import Allocation, Decision
 from claimsmith.model.deviations import LIKE_UPSTREAM, OURS, Deviation
 from claimsmith.model.features import Features

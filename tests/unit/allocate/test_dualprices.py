@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claimsmith.allocate.dualprices import find_dual_prices, value_rooms
+from claimsmith.allocate.policy.dualprices import find_dual_prices, value_rooms
 
 ROOM = 10
 

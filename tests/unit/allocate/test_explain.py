@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from claimsmith.allocate.explain import explain_nodes
 from claimsmith.allocate.explain.text import format_reasons
-from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason
 from claimsmith.model.features import Features

@@ -9,7 +9,7 @@ import pytest
 from claimsmith.allocate.explain.changes import apply_changes
 from claimsmith.allocate.explain.comparisons import find_comparison
 from claimsmith.allocate.explain.values import Change, Explanation, Fix
-from claimsmith.allocate.search import allocate
+from claimsmith.allocate.search.decide import allocate
 from claimsmith.cel import CelEnvironment
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation

@@ -6,8 +6,8 @@ import pytest
 
 from claimsmith.allocate.explain.case import ClauseBook, split_clauses
 from claimsmith.allocate.explain.finding import Asked, find_reasons
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import allocate
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import allocate
 from claimsmith.model.decision import Allocation
 from claimsmith.model.features import Features
 from claimsmith.testing.builders import (

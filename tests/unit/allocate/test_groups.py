@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.search import allocate_first, allocate_on_nodes
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.search.decide import allocate_first, allocate_on_nodes
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Pending, Refused, Undecided
 from claimsmith.model.deviations import LIKE_UPSTREAM
@@ -379,6 +379,6 @@ def test_nodes_whose_devices_differ_in_what_a_computed_domain_reads_are_not_alik
 
 def test_no_node_is_lost_when_all_is_forgotten_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [local(place, *(device(name) for name in "xyz"[:number])) for number, place in enumerate("abc", start=1)]
-    monkeypatch.setattr("claimsmith.allocate.groups.KNOWN_STATES_MAX", 1)
+    monkeypatch.setattr("claimsmith.allocate.prepared.groups.KNOWN_STATES_MAX", 1)
 
     assert group(prepare(*parts), claim("c")) == ["a", "b", "c"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from claimsmith.allocate.index import KNOWN_SHAPES_MAX, PreparedCluster
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.prepared.index import KNOWN_SHAPES_MAX, PreparedCluster
+from claimsmith.allocate.search.decide import allocate_on_nodes
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending
 from claimsmith.model.node import Node

@@ -22,9 +22,9 @@ from claimsmith.allocate.cpsat.patterns import find_patterns
 from claimsmith.allocate.cpsat.realise import Realiser
 from claimsmith.allocate.cpsat.solver import Answer
 from claimsmith.allocate.cpsat.terms import Level
-from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.joint import allocate_jointly
-from claimsmith.allocate.objective import PACK, SPREAD, Policy
+from claimsmith.allocate.policy.objective import PACK, SPREAD, Policy
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Pending, Refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from claimsmith.allocate.moves import Holder, Move, plan_move
+from claimsmith.allocate.policy.moves import Holder, Move, plan_move
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation
 from claimsmith.model.snapshot import ClusterSnapshot

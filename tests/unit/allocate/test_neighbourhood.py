@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.neighbourhood import Neighbourhoods, finds_every_node_alike
-from claimsmith.allocate.preempt import find_victims
+from claimsmith.allocate.replan.preempt import find_victims
+from claimsmith.allocate.whatif.neighbourhood import Neighbourhoods, finds_every_node_alike
 from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.model.snapshot import ClusterSnapshot

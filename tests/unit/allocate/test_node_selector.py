@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from claimsmith.allocate.node_selector import NAME_ANCHOR, find_anchors, find_selector_error, matches_node
+from claimsmith.allocate.prepared.node_selector import NAME_ANCHOR, find_anchors, find_selector_error, matches_node
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from claimsmith.testing.builders import node
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.nodestates import NodeState, NodeStates
-from claimsmith.allocate.objective import FRAGMENTATION
-from claimsmith.allocate.placing import Placer
+from claimsmith.allocate.policy.nodestates import NodeState, NodeStates
+from claimsmith.allocate.policy.objective import FRAGMENTATION
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation
 from claimsmith.testing.builders import DRIVER, claim, gpu, node, request, slice_, snapshot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from claimsmith.allocate.objective import PACK, POLICIES, DeviceScale, Policy, find_policy
-from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.policy.objective import PACK, POLICIES, DeviceScale, Policy, find_policy
+from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.errors import FieldError
 from claimsmith.testing.builders import capacity, device, slice_
 

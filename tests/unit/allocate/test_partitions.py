@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import log
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.nodestates import NodeStates, PoolState
-from claimsmith.allocate.objective import FRAGMENTATION
-from claimsmith.allocate.partitions import UNIT, PartitionSizes, PartitionTotals, measure_loss
-from claimsmith.allocate.placing import place_claims
+from claimsmith.allocate.policy.nodestates import NodeStates, PoolState
+from claimsmith.allocate.policy.objective import FRAGMENTATION
+from claimsmith.allocate.policy.partitions import UNIT, PartitionSizes, PartitionTotals, measure_loss
+from claimsmith.allocate.policy.placing import place_claims
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation
 from claimsmith.model.snapshot import ClusterSnapshot

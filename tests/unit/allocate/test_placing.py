@@ -6,11 +6,11 @@ from itertools import count
 
 import pytest
 
-from claimsmith.allocate import nodestates, placing
-from claimsmith.allocate.demand import DemandCounter, DemandProfile
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import FRAGMENTATION, PACK, POLICIES, SPREAD, Policy
-from claimsmith.allocate.placing import Placer, place_claims
+from claimsmith.allocate.policy import nodestates, placing
+from claimsmith.allocate.policy.demand import DemandCounter, DemandProfile
+from claimsmith.allocate.policy.objective import FRAGMENTATION, PACK, POLICIES, SPREAD, Policy
+from claimsmith.allocate.policy.placing import Placer, place_claims
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Pending, Refused
 from claimsmith.model.device import Device

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from claimsmith.allocate.pools import GatheredPools, PoolView, build_pool, gather_pools
-from claimsmith.allocate.records import SliceRecord
+from claimsmith.allocate.prepared.pools import GatheredPools, PoolView, build_pool, gather_pools
+from claimsmith.allocate.prepared.records import SliceRecord
 from claimsmith.model.features import Features
 from claimsmith.model.names import PoolId
 from claimsmith.model.pool import ResourceSlice

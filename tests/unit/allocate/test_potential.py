@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claimsmith.allocate.demand import DemandCounter, DemandProfile
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import FGD, FRAGMENTATION, Policy
-from claimsmith.allocate.placing import Placer
+from claimsmith.allocate.policy.demand import DemandCounter, DemandProfile
+from claimsmith.allocate.policy.objective import FGD, FRAGMENTATION, Policy
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.node import Node
 from claimsmith.testing.builders import (

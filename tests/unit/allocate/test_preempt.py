@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.preempt import PreemptionCost, PreemptLimits, find_victims
-from claimsmith.allocate.trial import Placement
+from claimsmith.allocate.replan.preempt import PreemptionCost, PreemptLimits, find_victims
+from claimsmith.allocate.whatif.trial import Placement
 from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.model.names import DeviceId
 from claimsmith.model.podgroup import PodGroup, PodGroupSpec

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.api.kinds import RESOURCE_CLAIM
 from claimsmith.api.resource_v1_claims import encode_claim
 from claimsmith.model.claim import DeviceResult

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.screening import NODE_OPERATIONS_FEATURE
-from claimsmith.allocate.tally import tally_reasons
+from claimsmith.allocate.explain.tally import tally_reasons
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.screening import NODE_OPERATIONS_FEATURE
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.features import Features
 from claimsmith.model.pool import ResourceSlice

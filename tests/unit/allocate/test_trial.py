@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from claimsmith.allocate.trial import (
+from claimsmith.allocate.whatif.trial import (
     NoPlace,
     Placement,
     index_users,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from claimsmith.allocate.usage import AllocatedState, UsageLedger
+from claimsmith.allocate.prepared.usage import AllocatedState, UsageLedger
 from claimsmith.testing.builders import allocated, claim, claim_ref, device_id, result
 
 WHOLE = allocated(claim("whole"), "a")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.claim import (
     AllocationConfig,
     DerivedAttribute,

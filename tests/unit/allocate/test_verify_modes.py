@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.claim import AllocationResult
 from claimsmith.model.features import Features
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm

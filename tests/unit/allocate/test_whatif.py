@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.trial import NoPlace, Placement, put_pod
 from claimsmith.allocate.whatif import change_snapshot, count_fitting, drain_nodes, find_cheapest_nodes
 from claimsmith.allocate.whatif.changes import (
     AddNodes,
@@ -26,6 +25,7 @@ from claimsmith.allocate.whatif.changes import (
     find_template,
     get_template,
 )
+from claimsmith.allocate.whatif.trial import NoPlace, Placement, put_pod
 from claimsmith.daemons.trial import SchedulerTrial
 from claimsmith.errors import InputError
 from claimsmith.model.device import DeviceTaint

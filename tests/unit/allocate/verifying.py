@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.allocate.verify import VerifyCase, Violation, verify_allocation
 from claimsmith.model.claim import AllocationConfig, AllocationResult, DeviceClass, DeviceResult, ResourceClaim
 from claimsmith.model.deviations import LIKE_UPSTREAM, OURS, Deviation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_batch import JOINT_EVERY_S, BatchDecider
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced

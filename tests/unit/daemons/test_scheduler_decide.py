@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.cluster.cache import ClusterCache, Reservation
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
 from claimsmith.model.claim import ResourceClaim

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.index import PreparedCluster
 from claimsmith.allocate.joint import JointDecision
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_bind import build_reservation
 from claimsmith.daemons.scheduler_claims import Unplaced

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.objective import FRAGMENTATION, PACK, POLICIES, SPREAD, Policy
+from claimsmith.allocate.policy.objective import FRAGMENTATION, PACK, POLICIES, SPREAD, Policy
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_bind import build_reservation
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced

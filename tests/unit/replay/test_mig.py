@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.errors import FieldError, ReplayError
 from claimsmith.model.decision import Allocation
 from claimsmith.replay.mig import REPACKED, RULES, MigOptions, MigResult, replay_mig

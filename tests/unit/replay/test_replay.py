@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from claimsmith.allocate.objective import FGD, FRAGMENTATION, PACK
+from claimsmith.allocate.policy.objective import FGD, FRAGMENTATION, PACK
 from claimsmith.errors import ReplayError
 from claimsmith.replay.batches import replay_batches
 from claimsmith.replay.cluster import ReplayCluster

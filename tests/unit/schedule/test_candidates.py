@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.prepared.node_selector import matches_node
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.node import Node, NodeTaint

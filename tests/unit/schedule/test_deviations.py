@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.prepared.node_selector import matches_node
 from claimsmith.api.core_pods import parse_pod
 from claimsmith.schedule.extended import plan_class_names
 from claimsmith.schedule.filter import NodeFilter

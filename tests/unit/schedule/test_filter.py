@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.prepared.node_selector import matches_node
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.node import Node, NodeTaint
 from claimsmith.model.topology import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm

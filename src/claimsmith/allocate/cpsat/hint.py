@@ -11,9 +11,9 @@ from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.ledger import BatchLedger
 from claimsmith.allocate.cpsat.objective import Objective
 from claimsmith.allocate.cpsat.solution import Solution
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.placing import Placer
-from claimsmith.allocate.search import allocate_on_nodes
+from claimsmith.allocate.policy.placing import Placer
+from claimsmith.allocate.search.decide import allocate_on_nodes
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Pending, Refused, Undecided
 from claimsmith.model.names import ClaimRef

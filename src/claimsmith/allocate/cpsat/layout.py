@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from claimsmith.allocate.batch import Batch, Gang, Member
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.node_selector import matches_node
 from claimsmith.model.claim import AllocationResult
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node

@@ -12,10 +12,10 @@ from typing import Final
 
 from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.solution import Solution
-from claimsmith.allocate.objective import DeviceScale, Policy
-from claimsmith.allocate.pools import PoolView
-from claimsmith.allocate.records import DeviceRecord
-from claimsmith.allocate.usage import FREE
+from claimsmith.allocate.policy.objective import DeviceScale, Policy
+from claimsmith.allocate.prepared.pools import PoolView
+from claimsmith.allocate.prepared.records import DeviceRecord
+from claimsmith.allocate.prepared.usage import FREE
 from claimsmith.model.claim import DeviceResult, ResourceClaim
 from claimsmith.model.names import CounterId, DeviceId, PoolId, RequestName
 

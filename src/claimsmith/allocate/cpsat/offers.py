@@ -9,7 +9,7 @@ from typing import Final
 
 from claimsmith.allocate.cpsat.parts import Part
 from claimsmith.allocate.cpsat.patterns import DeviceKind, Patterns
-from claimsmith.allocate.plan import ClaimPlan, RequestGroup, RequestPlan
+from claimsmith.allocate.prepared.plan import ClaimPlan, RequestGroup, RequestPlan
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX
 
 __all__ = ["CELLS_MAX", "Cell", "Choice", "Offer", "find_elements", "find_offer"]

@@ -6,8 +6,8 @@ from collections.abc import Container, Hashable, Iterable
 from dataclasses import dataclass, replace
 
 from claimsmith.allocate.cpsat.layout import Layout
-from claimsmith.allocate.eligibility import RequestShape
-from claimsmith.allocate.plan import ClaimPlan, PodPlan, RequestPlan
+from claimsmith.allocate.prepared.eligibility import RequestShape
+from claimsmith.allocate.prepared.plan import ClaimPlan, PodPlan, RequestPlan
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, ResourceClaim
 from claimsmith.model.names import ClaimRef
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from claimsmith.allocate.attempt import Attempt
-from claimsmith.allocate.constraints import AttributeValue
 from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.parts import Part, list_requests
-from claimsmith.allocate.eligibility import RequestShape
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.plan import PodPlan, RequestPlan
-from claimsmith.allocate.pools import PoolView
-from claimsmith.allocate.records import DeviceRecord
-from claimsmith.allocate.screening import Candidate
-from claimsmith.allocate.search import NodeSearch
+from claimsmith.allocate.prepared.constraints import AttributeValue
+from claimsmith.allocate.prepared.eligibility import RequestShape
+from claimsmith.allocate.prepared.plan import PodPlan, RequestPlan
+from claimsmith.allocate.prepared.pools import PoolView
+from claimsmith.allocate.prepared.records import DeviceRecord
+from claimsmith.allocate.prepared.screening import Candidate
+from claimsmith.allocate.search.attempt import Attempt
+from claimsmith.allocate.search.decide import NodeSearch
+from claimsmith.allocate.search.engine import SearchLimits
 
 __all__ = ["DeviceKind", "Patterns", "Traits", "find_patterns"]
 

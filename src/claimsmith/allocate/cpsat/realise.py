@@ -12,12 +12,12 @@ from claimsmith.allocate.cpsat.model import Chosen, PlacementModel
 from claimsmith.allocate.cpsat.offers import Cell
 from claimsmith.allocate.cpsat.parts import Part
 from claimsmith.allocate.cpsat.patterns import DeviceKind
-from claimsmith.allocate.engine import SearchLimits
-from claimsmith.allocate.plan import RequestPlan
-from claimsmith.allocate.records import DeviceRecord
-from claimsmith.allocate.screening import Screened
-from claimsmith.allocate.search import NodeSearch
-from claimsmith.allocate.usage import DeviceUse
+from claimsmith.allocate.prepared.plan import RequestPlan
+from claimsmith.allocate.prepared.records import DeviceRecord
+from claimsmith.allocate.prepared.screening import Screened
+from claimsmith.allocate.prepared.usage import DeviceUse
+from claimsmith.allocate.search.decide import NodeSearch
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from claimsmith.allocate.counters import PoolCounters
 from claimsmith.allocate.cpsat.linear import Expression, add_up
 from claimsmith.allocate.cpsat.model import PlacementModel, Use
 from claimsmith.allocate.cpsat.patterns import DeviceKind
+from claimsmith.allocate.prepared.counters import PoolCounters
 from claimsmith.model.names import CounterId, PoolId
 
 __all__ = ["add_resources"]

@@ -9,7 +9,7 @@ from claimsmith.allocate.cpsat.linear import add_up
 from claimsmith.allocate.cpsat.model import PlacementModel, Use
 from claimsmith.allocate.cpsat.parts import Part
 from claimsmith.allocate.cpsat.patterns import DeviceKind
-from claimsmith.allocate.node_selector import matches_node
+from claimsmith.allocate.prepared.node_selector import matches_node
 from claimsmith.model.node import Node
 
 __all__ = ["add_sharing"]

@@ -12,7 +12,7 @@ from claimsmith.allocate.cpsat.objective import Objective, find_places, is_local
 from claimsmith.allocate.cpsat.offers import Cell
 from claimsmith.allocate.cpsat.parts import Part
 from claimsmith.allocate.cpsat.patterns import DeviceKind
-from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.model.names import CounterId, PoolId
 
 Consumption = tuple[tuple[CounterId, int], ...]

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from claimsmith.allocate.index import NodeView, PreparedCluster
-from claimsmith.allocate.pools import is_ignored, node_reaches
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.records import DeviceRecord, SliceRecord
-from claimsmith.allocate.usage import FREE, DeviceUse
+from claimsmith.allocate.prepared.index import NodeView, PreparedCluster
+from claimsmith.allocate.prepared.pools import is_ignored, node_reaches
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.prepared.records import DeviceRecord, SliceRecord
+from claimsmith.allocate.prepared.usage import FREE, DeviceUse
 from claimsmith.cel import CelEnvironment, compile_expression
 from claimsmith.errors import CelCompileError
 from claimsmith.model.claim import (

@@ -9,7 +9,7 @@ from typing import Any, Final
 from claimsmith.allocate.explain.case import targets_node
 from claimsmith.allocate.explain.draft import repair_slices
 from claimsmith.allocate.explain.values import Change
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.claim import DeviceRequest, ResourceClaim, Selector, SubRequest
 from claimsmith.model.device import DeviceToleration
 from claimsmith.model.names import RequestName

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from claimsmith.allocate.counters import Groups, PoolCounters
-from claimsmith.allocate.eligibility import MATCH, RequestShape, Verdict
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.plan import RequestPlan
-from claimsmith.allocate.pools import PoolView, node_reaches
-from claimsmith.allocate.records import DeviceRecord
-from claimsmith.allocate.taints import find_blocking_taint
+from claimsmith.allocate.prepared.counters import Groups, PoolCounters
+from claimsmith.allocate.prepared.eligibility import MATCH, RequestShape, Verdict
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.plan import RequestPlan
+from claimsmith.allocate.prepared.pools import PoolView, node_reaches
+from claimsmith.allocate.prepared.records import DeviceRecord
+from claimsmith.allocate.prepared.taints import find_blocking_taint
 from claimsmith.model.decision import ReasonKind
 from claimsmith.model.names import CounterId, DeviceId
 from claimsmith.model.node import Node

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from claimsmith.allocate.explain.case import NodeCase
-from claimsmith.allocate.pools import is_ignored
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.records import DeviceRecord, SliceRecord
+from claimsmith.allocate.prepared.pools import is_ignored
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.prepared.records import DeviceRecord, SliceRecord
 from claimsmith.model.claim import DeviceClass, DeviceRequest, ResourceClaim, Selector, SubRequest
 from claimsmith.model.device import Capacity, CounterConsumption, Device, DeviceAttribute
 from claimsmith.model.features import Features

@@ -11,7 +11,7 @@ from claimsmith.allocate.explain.profiles import ProfileBook
 from claimsmith.allocate.explain.relaxations import CLAIM_SOURCES, Relaxation, Source
 from claimsmith.allocate.explain.shrink import shrink
 from claimsmith.allocate.explain.supply import SUPPLY_SOURCES, find_uses
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.node import Node
 
 __all__ = ["Asked", "NodeFinding", "find_reasons", "open_node"]

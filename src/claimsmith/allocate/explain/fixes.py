@@ -12,7 +12,7 @@ from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.ladders import Step, find_ladder
 from claimsmith.allocate.explain.relaxations import Relaxation
 from claimsmith.allocate.explain.values import Change, Fix
-from claimsmith.allocate.problem import AllocationProblem
+from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.decision import Allocation
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.pool import ResourceSlice

@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from claimsmith.allocate.constraints import AttributeValue, read_value
 from claimsmith.allocate.explain.devices import DeviceFinding, DeviceSorter, format_names
-from claimsmith.allocate.index import NodeView, PreparedCluster
-from claimsmith.allocate.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan, refuse_limit
-from claimsmith.allocate.pools import PoolView
-from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.prepared.constraints import AttributeValue, read_value
+from claimsmith.allocate.prepared.index import NodeView, PreparedCluster
+from claimsmith.allocate.prepared.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan, refuse_limit
+from claimsmith.allocate.prepared.pools import PoolView
+from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.errors import InputError
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, ResourceClaim
 from claimsmith.model.decision import Reason, ReasonKind, Refused

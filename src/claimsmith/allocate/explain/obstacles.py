@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from claimsmith.allocate.capacity import plan_capacity
 from claimsmith.allocate.explain.draft import Place
 from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.relaxations import Part, Relaxation, list_places
-from claimsmith.allocate.pools import node_reaches
-from claimsmith.allocate.records import DeviceRecord
-from claimsmith.allocate.taints import find_blocking_taint
+from claimsmith.allocate.prepared.capacity import plan_capacity
+from claimsmith.allocate.prepared.pools import node_reaches
+from claimsmith.allocate.prepared.records import DeviceRecord
+from claimsmith.allocate.prepared.taints import find_blocking_taint
 from claimsmith.errors import InputError
 from claimsmith.model.claim import DeviceRequest, SubRequest
 from claimsmith.model.names import DeviceId

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from claimsmith.allocate.engine import SearchLimits
 from claimsmith.allocate.explain.case import NodeCase
 from claimsmith.allocate.explain.draft import Draft
 from claimsmith.allocate.explain.relaxations import Relaxation
-from claimsmith.allocate.index import PreparedCluster
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.search import NodeSearch
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.search.decide import NodeSearch
+from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation, Decision, Refused, Undecided
 from claimsmith.model.features import Features

@@ -14,7 +14,7 @@ from claimsmith.allocate.explain.oracle import BUDGET_STEPS, TOTAL_STEPS
 from claimsmith.allocate.explain.relaxations import Source
 from claimsmith.allocate.explain.values import Change, Explanation, Fix, NodeGroup
 from claimsmith.allocate.explain.wording import word_reasons
-from claimsmith.allocate.index import PreparedCluster
+from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason
 from claimsmith.model.node import Node

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from claimsmith.allocate.constraints import read_value
 from claimsmith.allocate.explain.case import ClauseBook
 from claimsmith.allocate.explain.comparisons import find_comparison
-from claimsmith.allocate.index import NodeView, PreparedCluster
-from claimsmith.allocate.kinds import find_names, read_values
-from claimsmith.allocate.pools import PoolView, node_reaches
-from claimsmith.allocate.records import DeviceRecord, find_attribute
-from claimsmith.allocate.screening import NODE_OPERATIONS_FEATURE
-from claimsmith.allocate.usage import FREE, DeviceUse
+from claimsmith.allocate.prepared.constraints import read_value
+from claimsmith.allocate.prepared.index import NodeView, PreparedCluster
+from claimsmith.allocate.prepared.kinds import find_names, read_values
+from claimsmith.allocate.prepared.pools import PoolView, node_reaches
+from claimsmith.allocate.prepared.records import DeviceRecord, find_attribute
+from claimsmith.allocate.prepared.screening import NODE_OPERATIONS_FEATURE
+from claimsmith.allocate.prepared.usage import FREE, DeviceUse
 from claimsmith.cel import CelEnvironment, Program, compile_expression, prepare_device
 from claimsmith.errors import CelCompileError, CelDeviceError, CelRuntimeError, InputError
 from claimsmith.model.claim import SubRequest

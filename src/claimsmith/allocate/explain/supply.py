@@ -10,8 +10,8 @@ from claimsmith.allocate.explain.case import NodeCase
 from claimsmith.allocate.explain.draft import Draft
 from claimsmith.allocate.explain.profiles import ProfileBook, is_plain
 from claimsmith.allocate.explain.relaxations import Relax, Relaxation, Source
-from claimsmith.allocate.pools import node_reaches
-from claimsmith.allocate.screening import NODE_OPERATIONS_FEATURE
+from claimsmith.allocate.prepared.pools import node_reaches
+from claimsmith.allocate.prepared.screening import NODE_OPERATIONS_FEATURE
 from claimsmith.model.device import Device
 from claimsmith.model.names import CounterId
 

@@ -11,8 +11,8 @@ from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.obstacles import Obstacles, find_places
 from claimsmith.allocate.explain.relaxations import Relaxation
 from claimsmith.allocate.explain.wording_sets import word_constraint, word_counter, word_group
-from claimsmith.allocate.pools import PoolView
-from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.prepared.pools import PoolView
+from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.errors import CelError, InputError
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, SubRequest
 from claimsmith.model.decision import Reason

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from claimsmith.allocate.constraints import AttributeValue, read_value
 from claimsmith.allocate.explain.devices import format_amount, format_names
 from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.obstacles import Obstacles, find_places
 from claimsmith.allocate.explain.relaxations import Relaxation
-from claimsmith.allocate.records import DeviceRecord
+from claimsmith.allocate.prepared.constraints import AttributeValue, read_value
+from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.errors import InputError
 from claimsmith.model.claim import DeviceConstraint
 from claimsmith.model.names import CounterId, DeviceId, PoolId

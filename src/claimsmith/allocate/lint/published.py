@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from claimsmith.allocate.node_selector import matches_node
-from claimsmith.allocate.problem import merge_taint_rules
+from claimsmith.allocate.prepared.node_selector import matches_node
+from claimsmith.allocate.prepared.problem import merge_taint_rules
 from claimsmith.cel import CelDevice, prepare_device
 from claimsmith.errors import CelDeviceError
 from claimsmith.model.device import Device

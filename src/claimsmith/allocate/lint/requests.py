@@ -12,8 +12,8 @@ from claimsmith.allocate.lint.matching import describe_published, find_false_cla
 from claimsmith.allocate.lint.published import PublishedDevice
 from claimsmith.allocate.lint.selectors import lint_selector
 from claimsmith.allocate.lint.values import Fault
-from claimsmith.allocate.records import find_attribute
-from claimsmith.allocate.taints import find_blocking_taint
+from claimsmith.allocate.prepared.records import find_attribute
+from claimsmith.allocate.prepared.taints import find_blocking_taint
 from claimsmith.model.claim import DeviceClass, DeviceConstraint, DeviceRequest, ResourceClaimSpec, SubRequest
 from claimsmith.model.device import DeviceTaint
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from claimsmith.allocate.trial import take_pods
+from claimsmith.allocate.whatif.trial import take_pods
 from claimsmith.errors import InputError
 from claimsmith.model.device import DeviceTaint
 from claimsmith.model.metadata import Metadata

@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from claimsmith.allocate.budgets import BudgetLedger
-from claimsmith.allocate.trial import (
+from claimsmith.allocate.whatif.budgets import BudgetLedger
+from claimsmith.allocate.whatif.changes import CordonNodes, change_snapshot
+from claimsmith.allocate.whatif.trial import (
     NoPlace,
     Placement,
     PlacePod,
@@ -23,7 +24,6 @@ from claimsmith.allocate.trial import (
     split_queue,
     take_pods,
 )
-from claimsmith.allocate.whatif.changes import CordonNodes, change_snapshot
 from claimsmith.model.names import PodRef
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod

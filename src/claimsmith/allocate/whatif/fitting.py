@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from claimsmith.allocate.neighbourhood import Neighbourhoods, finds_every_node_alike
 from claimsmith.allocate.quotas import QuotaLimit, find_quota_limit
-from claimsmith.allocate.trial import NoPlace, Placement, PlacePod, put_pod, put_pods
 from claimsmith.allocate.whatif.changes import copy_pod
+from claimsmith.allocate.whatif.neighbourhood import Neighbourhoods, finds_every_node_alike
+from claimsmith.allocate.whatif.trial import NoPlace, Placement, PlacePod, put_pod, put_pods
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from claimsmith.allocate.trial import NoPlace, Placement, PlacePod, PodDecision, place_all
 from claimsmith.allocate.whatif.changes import AddNodes, NodeTemplate, change_snapshot
 from claimsmith.allocate.whatif.draining import find_waiting
 from claimsmith.allocate.whatif.fitting import count_fitting
+from claimsmith.allocate.whatif.trial import NoPlace, Placement, PlacePod, PodDecision, place_all
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 

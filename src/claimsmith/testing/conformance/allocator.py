@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from claimsmith.allocate.problem import AllocationProblem
-from claimsmith.allocate.search import allocate
+from claimsmith.allocate.prepared.problem import AllocationProblem
+from claimsmith.allocate.search.decide import allocate
 from claimsmith.errors import FieldError
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Decision, Undecided

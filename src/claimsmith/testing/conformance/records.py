@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from claimsmith.allocate.eligibility import is_experimental, is_stable
-from claimsmith.allocate.problem import merge_taint_rules
-from claimsmith.allocate.usage import AllocatedState, DeviceUse
+from claimsmith.allocate.prepared.eligibility import is_experimental, is_stable
+from claimsmith.allocate.prepared.problem import merge_taint_rules
+from claimsmith.allocate.prepared.usage import AllocatedState, DeviceUse
 from claimsmith.api.core import parse_node
 from claimsmith.api.resource import (
     parse_device_class,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from claimsmith.allocate.usage import AllocatedState, DeviceUse
+from claimsmith.allocate.prepared.usage import AllocatedState, DeviceUse
 from claimsmith.api.resource import parse_allocation_result
 from claimsmith.model.claim import AllocationResult
 from claimsmith.model.decision import Allocation

@@ -1,0 +1,219 @@
+"""Why claims fit on none of many nodes, told once for all of them: each rule, with how many devices fell to it.
+
+Every node counts. What is found out about a pool holds for all pools that look alike, so that thousands of nodes cost
+little more than those that differ. `claimsmith.allocate.explain` tells more about fewer nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from claimsmith.allocate.explain import explain_refusal
+from claimsmith.allocate.explain.devices import DeviceSorter
+from claimsmith.allocate.prepared.groups import NodeGroups
+from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.plan import PodPlan, RequestPlan
+from claimsmith.allocate.prepared.pools import PoolView
+from claimsmith.allocate.prepared.records import DeviceRecord, SliceRecord
+from claimsmith.model.claim import ResourceClaim
+from claimsmith.model.decision import Reason, ReasonKind
+from claimsmith.model.node import Node
+
+__all__ = ["tally_reasons"]
+
+_IN_USE: Final = "in use"
+_BEFORE_USE: Final = frozenset({"class-selector", "selector", "selector-error", "binding-conditions", "node", "taint"})
+"""Kinds of findings that say more about a device than that somebody holds it."""
+_Rule = tuple[int, ReasonKind, str]
+"""Place of the request among all requests and alternatives, and the rule."""
+_Obstacles = list[tuple[ReasonKind, str] | None]
+"""For each request what speaks against a device that nobody uses: kind and rule; None for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolTally:
+    """What a pool comes to: devices that fell to each rule, and those that each request may have."""
+
+    rules: tuple[tuple[_Rule, int], ...]
+    usable: tuple[int, ...]
+
+
+def tally_reasons(
+    cluster: PreparedCluster, claims: Iterable[ResourceClaim], *, nodes: Iterable[Node]
+) -> tuple[Reason, ...]:
+    """Return each rule that keeps the claims from the nodes, with the numbers of devices and nodes in its data.
+
+    Args:
+        nodes: The nodes on which the claims don't fit.
+    """
+    plan = cluster.plan(claims)
+    if plan.refusal is not None:
+        return (explain_refusal(plan.refusal),)
+    return tuple(_Tally(cluster, plan).run(nodes))
+
+
+@dataclass(slots=True, eq=False)
+class _Tally:
+    """One count over all nodes."""
+
+    cluster: PreparedCluster
+    plan: PodPlan
+    requests: list[RequestPlan] = field(init=False)
+    groups: NodeGroups = field(init=False)
+    pools: dict[PoolView, _PoolTally] = field(default_factory=dict)
+    looks: dict[int, tuple[object, list[_Obstacles], bool]] = field(default_factory=dict)
+    alike: dict[tuple[int, tuple[int, ...]], _PoolTally] = field(default_factory=dict)
+    lines: Counter[tuple[ReasonKind, str, int]] = field(default_factory=Counter)
+    devices: Counter[_Rule] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.groups = self.cluster.group_nodes(self.plan)
+        self.requests = [r for claim in self.plan.claims for group in claim.groups for r in group.alternatives]
+
+    def run(self, nodes: Iterable[Node]) -> Iterator[Reason]:
+        """Count the nodes by what their pools come to, then tell each rule once."""
+        states: Counter[tuple[_PoolTally, ...]] = Counter()
+        gaps: Counter[tuple[ReasonKind, str]] = Counter()
+        for node in nodes:
+            plain = self.cluster.find_plain(node)
+            if plain is not None:
+                states[tuple([self.count_slice(record, node) for record in plain])] += 1
+                continue
+            found = []
+            for pool in self.cluster.view_node(node).pools:
+                if pool.usable:
+                    found.append(self.count_pool(pool, node))
+                else:
+                    gaps["pool-invalid" if pool.invalid else "pool-incomplete", str(pool.id)] += 1
+            states[tuple(found)] += 1
+        for (kind, name), count in gaps.items():
+            yield _make(kind, f"pool {name} gives no devices", nodes=count)
+        for state, count in states.items():
+            self.add_state(state, count)
+        for (kind, rule, place), count in self.lines.items():
+            yield self.describe(kind, rule, place, nodes=count)
+
+    def add_state(self, state: tuple[_PoolTally, ...], nodes: int) -> None:
+        """Add so many nodes whose pools come to the same."""
+        rules: Counter[_Rule] = Counter()
+        usable = [0] * len(self.requests)
+        for tally in state:
+            rules.update(dict(tally.rules))
+            usable = [one + more for one, more in zip(usable, tally.usable, strict=True)]
+        for (place, kind, text), devices in rules.items():
+            self.lines[kind, text, place] += nodes
+            self.devices[place, kind, text] += devices * nodes
+        short = [place for place, request in enumerate(self.requests) if usable[place] < _wanted(request)]
+        for place in short:
+            if usable[place]:
+                self.lines[
+                    "count", f"{_wanted(self.requests[place])} devices needed, {usable[place]} can be had", place
+                ] += nodes
+            elif not any(rule[0] == place for rule in rules):
+                self.lines["count", "no devices", place] += nodes
+        if self.is_served(short):
+            self.lines["count", "each request can be served on its own, but not all of them together", -1] += nodes
+
+    def is_served(self, short: list[int]) -> bool:
+        """Tell whether each request has an alternative for which there are devices enough."""
+        places = iter(range(len(self.requests)))
+        groups = [[next(places) for _ in group.alternatives] for claim in self.plan.claims for group in claim.groups]
+        return all(any(place not in short for place in group) for group in groups)
+
+    def count_slice(self, record: SliceRecord, node: Node) -> _PoolTally:
+        """Return what a plain pool comes to; those that read alike, with the same devices in use, are counted once."""
+        looks = self.groups.find_looks(record)
+        held = self.cluster.find_whole(record.pool)
+        if looks is None or held is None or record.slice.skip_node_operations:
+            return self.find_pool(record, node)
+        known = self.looks.get(id(looks))
+        if known is None:
+            found = self.look(record, node)
+            known = self.looks[id(looks)] = (looks, found, any(map(_depends_on_use, found)))
+        devices = record.slice.devices if held and known[2] else ()
+        places = tuple([place for place, device in enumerate(devices) if device.name in held])
+        key = (id(looks), places)
+        tally = self.alike.get(key)
+        if tally is None:
+            tally = self.alike[key] = self.sum_up(known[1], frozenset(places))
+        return tally
+
+    def find_pool(self, record: SliceRecord, node: Node) -> _PoolTally:
+        """Return what the pool of a slice comes to, looked at device by device."""
+        pool = next(pool for pool in self.cluster.view_node(node).pools if pool.id == record.pool)
+        return self.count_pool(pool, node) if pool.usable else _PoolTally((), (0,) * len(self.requests))
+
+    def look(self, record: SliceRecord, node: Node) -> list[_Obstacles]:
+        """What speaks against each device, for each request, while nobody uses it."""
+        sorter, slice = DeviceSorter(self.cluster, node), record.slice
+        (pool,) = [pool for pool in self.cluster.view_node(node).pools if pool.id == record.pool]
+        found: list[_Obstacles] = []
+        for device in slice.devices:
+            free = DeviceRecord(slice, device)
+            obstacles = [sorter.find_obstacle(pool, free, request.shape) for request in self.requests]
+            found.append([None if item is None else (item.kind, item.rule) for item in obstacles])
+        return found
+
+    def sum_up(self, looks: list[_Obstacles], held: frozenset[int]) -> _PoolTally:
+        """Return what devices come to of which some are held as a whole."""
+        rules: Counter[_Rule] = Counter()
+        usable = [0] * len(self.requests)
+        for number, obstacles in enumerate(looks):
+            for place, obstacle in enumerate(obstacles):
+                is_free = number not in held or self.requests[place].shape.admin
+                if is_free and obstacle is None:
+                    usable[place] += 1
+                elif is_free or (obstacle is not None and obstacle[0] in _BEFORE_USE):
+                    kind, rule = obstacle or ("in-use", _IN_USE)
+                    rules[place, kind, rule] += 1
+                else:
+                    rules[place, "in-use", _IN_USE] += 1
+        return _PoolTally(tuple(rules.items()), tuple(usable))
+
+    def count_pool(self, pool: PoolView, node: Node) -> _PoolTally:
+        """Return what a pool comes to, looked at device by device; for all its nodes, if those don't matter."""
+        is_local = any(
+            record.slice.per_device_node_selection or record.slice.skip_node_operations for record in pool.slices
+        )
+        known = None if is_local else self.pools.get(pool)
+        if known is None:
+            sorter, rules, usable = DeviceSorter(self.cluster, node), Counter[_Rule](), [0] * len(self.requests)
+            for place, request in enumerate(self.requests):
+                for record in pool.devices:
+                    finding = sorter.find_obstacle(pool, record, request.shape)
+                    if finding is None:
+                        usable[place] += 1
+                    else:
+                        rules[place, finding.kind, finding.rule] += 1
+            known = self.pools[pool] = _PoolTally(tuple(rules.items()), tuple(usable))
+        return known
+
+    def describe(self, kind: ReasonKind, rule: str, place: int, *, nodes: int) -> Reason:
+        """Return one rule as a reason."""
+        devices = self.devices.get((place, kind, rule), 0)
+        if place < 0:
+            return _make(kind, rule, nodes=nodes)
+        request = self.requests[place]
+        claim = self.plan.claims[request.claim].claim
+        found = _make(kind, rule, nodes=nodes, devices=devices)
+        return Reason(kind=kind, text=found.text, claim=claim.ref, request=request.label, data=found.data)
+
+
+def _depends_on_use(obstacles: _Obstacles) -> bool:
+    """Whether it matters to some request who holds the device."""
+    return any(obstacle is None or obstacle[0] not in _BEFORE_USE for obstacle in obstacles)
+
+
+def _wanted(request: RequestPlan) -> int:
+    return 1 if request.takes_all else request.count
+
+
+def _make(kind: ReasonKind, rule: str, *, nodes: int, devices: int = 0) -> Reason:
+    where = f"{nodes} node{'s' if nodes != 1 else ''}"
+    if devices:
+        where = f"{devices} device{'s' if devices != 1 else ''} on {where}"
+    data = {"rule": rule, "nodes": str(nodes)} | ({"devices": str(devices)} if devices else {})
+    return Reason(kind=kind, text=f"{where}: {rule}", data=data)

@@ -1,0 +1,1 @@
+"""The cluster and the wishes, prepared for decisions: indexes, rules as code, and what may be used."""

@@ -1,0 +1,1 @@
+"""The exact search: upstream's order and answers, with look-ahead and symmetry."""
