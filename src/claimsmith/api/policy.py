@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from claimsmith.api.decode import Source, convert, to_json_value
+from claimsmith.api.kinds import POD_DISRUPTION_BUDGET, PRIORITY_CLASS, RESOURCE_QUOTA
 from claimsmith.api.metadata import encode_metadata, encode_quantities, parse_metadata, parse_quantities
 from claimsmith.api.wire import core_quota, meta, policy, scheduling
 from claimsmith.model.policy import (
@@ -28,9 +29,6 @@ __all__ = [
     "parse_quota",
 ]
 
-_POLICY: Final = "policy/v1"
-_CORE: Final = "v1"
-_SCHEDULING: Final = "scheduling.k8s.io/v1"
 _NO_TIME: Final = "1970-01-01T00:00:00Z"
 """Stands for the time at which a pod was taken for gone, which the model does not keep."""
 
@@ -46,7 +44,9 @@ def parse_budget(obj: Source, *, source: str = "") -> DisruptionBudget:
         FieldError: A field holds what is not allowed, or the kind or version is another one.
         ManifestError: The text is no JSON.
     """
-    return convert(obj, policy.PodDisruptionBudget, _build_budget, source=source, api_version=_POLICY)
+    return convert(
+        obj, policy.PodDisruptionBudget, _build_budget, source=source, api_version=POD_DISRUPTION_BUDGET.api_version
+    )
 
 
 def _build_budget(wire: policy.PodDisruptionBudget) -> DisruptionBudget:
@@ -76,7 +76,7 @@ def encode_budget(value: DisruptionBudget) -> dict[str, Any]:
     """Return a disruption budget as JSON."""
     return to_json_value(
         policy.PodDisruptionBudget(
-            api_version=_POLICY,
+            api_version=POD_DISRUPTION_BUDGET.api_version,
             kind="PodDisruptionBudget",
             metadata=encode_metadata(value.metadata),
             spec=policy.PodDisruptionBudgetSpec(
@@ -113,7 +113,7 @@ def parse_quota(obj: Source, *, source: str = "") -> ResourceQuota:
         FieldError: A field holds what is not allowed, or the kind or version is another one.
         ManifestError: The text is no JSON.
     """
-    return convert(obj, core_quota.ResourceQuota, _build_quota, source=source, api_version=_CORE)
+    return convert(obj, core_quota.ResourceQuota, _build_quota, source=source, api_version=RESOURCE_QUOTA.api_version)
 
 
 def _build_quota(wire: core_quota.ResourceQuota) -> ResourceQuota:
@@ -144,7 +144,7 @@ def encode_quota(value: ResourceQuota) -> dict[str, Any]:
     used = encode_quantities(value.used)
     return to_json_value(
         core_quota.ResourceQuota(
-            api_version=_CORE,
+            api_version=RESOURCE_QUOTA.api_version,
             kind="ResourceQuota",
             metadata=encode_metadata(value.metadata),
             spec=core_quota.ResourceQuotaSpec(
@@ -163,7 +163,7 @@ def parse_priority_class(obj: Source, *, source: str = "") -> PriorityClass:
         FieldError: A field holds what is not allowed, or the kind or version is another one.
         ManifestError: The text is no JSON.
     """
-    return convert(obj, scheduling.PriorityClass, _build_class, source=source, api_version=_SCHEDULING)
+    return convert(obj, scheduling.PriorityClass, _build_class, source=source, api_version=PRIORITY_CLASS.api_version)
 
 
 def _build_class(wire: scheduling.PriorityClass) -> PriorityClass:
@@ -179,7 +179,7 @@ def encode_priority_class(value: PriorityClass) -> dict[str, Any]:
     """Return a priority class as JSON."""
     return to_json_value(
         scheduling.PriorityClass(
-            api_version=_SCHEDULING,
+            api_version=PRIORITY_CLASS.api_version,
             kind="PriorityClass",
             metadata=encode_metadata(value.metadata),
             value=value.value,

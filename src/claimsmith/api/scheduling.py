@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from claimsmith.api.decode import Source, convert, to_json_value
+from claimsmith.api.kinds import POD_GROUP, WORKLOAD
 from claimsmith.api.metadata import encode_conditions, encode_metadata, parse_conditions, parse_metadata
 from claimsmith.api.wire import scheduling_v1beta1 as wire
 from claimsmith.model.podgroup import (
@@ -24,7 +25,7 @@ from claimsmith.model.workload import PodClaim
 
 __all__ = ["API_VERSION", "encode_pod_group", "encode_workload", "parse_pod_group", "parse_workload"]
 
-API_VERSION: Final = "scheduling.k8s.io/v1beta1"
+API_VERSION: Final = POD_GROUP.api_version
 
 
 def parse_pod_group(obj: Source, *, source: str = "") -> PodGroup:
@@ -155,7 +156,7 @@ def encode_pod_group(value: PodGroup) -> dict[str, Any]:
     return to_json_value(
         wire.PodGroup(
             api_version=API_VERSION,
-            kind="PodGroup",
+            kind=POD_GROUP.kind,
             metadata=encode_metadata(value.metadata),
             spec=spec,
             status=status if status != wire.PodGroupStatus() else None,
@@ -210,7 +211,7 @@ def encode_workload(value: Workload) -> dict[str, Any]:
         composite_pod_group_templates=_encode_composites(value.composites),
     )
     return to_json_value(
-        wire.Workload(api_version=API_VERSION, kind="Workload", metadata=encode_metadata(value.metadata), spec=spec)
+        wire.Workload(api_version=API_VERSION, kind=WORKLOAD.kind, metadata=encode_metadata(value.metadata), spec=spec)
     )
 
 

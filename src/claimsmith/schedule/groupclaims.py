@@ -8,8 +8,7 @@ Source: BindTo and IsForPod in k8s.io/dynamic-resource-allocation v0.37.2 resour
 
 from __future__ import annotations
 
-from typing import Final
-
+from claimsmith.api.kinds import POD_GROUP
 from claimsmith.model.claim import ConsumerReference, ResourceClaim
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.podgroup import PodGroup
@@ -17,7 +16,6 @@ from claimsmith.model.workload import Pod, PodClaim
 from claimsmith.schedule.claims import consumer_of
 
 __all__ = [
-    "GROUP_API",
     "consumer_of_group",
     "find_claim_consumer",
     "is_group",
@@ -27,9 +25,6 @@ __all__ = [
     "is_used_by",
 ]
 
-GROUP_API: Final = "scheduling.k8s.io"
-"""API group of PodGroup."""
-
 
 def is_group_claim(entry: PodClaim, group: PodGroup | None) -> bool:
     """Tell whether a pod's claim is the one that its group shares."""
@@ -38,7 +33,9 @@ def is_group_claim(entry: PodClaim, group: PodGroup | None) -> bool:
 
 def consumer_of_group(group: PodGroup) -> ConsumerReference:
     """Return the reference under which a group stands in `reservedFor`."""
-    return ConsumerReference(api_group=GROUP_API, resource="podgroups", name=group.metadata.name, uid=group.uid)
+    return ConsumerReference(
+        api_group=POD_GROUP.group, resource=POD_GROUP.plural, name=group.metadata.name, uid=group.uid
+    )
 
 
 def find_claim_consumer(pod: Pod, ref: ClaimRef, group: PodGroup | None) -> ConsumerReference:
@@ -52,7 +49,7 @@ def find_claim_consumer(pod: Pod, ref: ClaimRef, group: PodGroup | None) -> Cons
 
 def is_group(consumer: ConsumerReference) -> bool:
     """Tell whether a consumer is a pod group."""
-    return consumer.resource == "podgroups" and consumer.api_group == GROUP_API
+    return consumer.resource == POD_GROUP.plural and consumer.api_group == POD_GROUP.group
 
 
 def is_used_by(claim: ResourceClaim, pod: Pod) -> bool:
@@ -70,9 +67,9 @@ def is_owned_by_group_of(claim: ResourceClaim, pod: Pod) -> bool:
     """Tell whether a claim was made for the group that a pod belongs to. Source: isForPodGroupByPod."""
     return bool(pod.pod_group) and any(
         owner.controller
-        and owner.kind == "PodGroup"
+        and owner.kind == POD_GROUP.kind
         and owner.name == pod.pod_group
-        and owner.api_version.startswith(f"{GROUP_API}/")
+        and owner.api_version.startswith(f"{POD_GROUP.group}/")
         for owner in claim.metadata.owner_references
     )
 
