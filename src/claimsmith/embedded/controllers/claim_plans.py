@@ -5,10 +5,11 @@ Source: pkg/controller/resourceclaim/controller.go of kubernetes v1.37.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from claimsmith.api.kinds import POD, POD_GROUP, RESOURCE_CLAIM, Kind
 from claimsmith.api.resource import encode_resource_claim_spec
 from claimsmith.model.claim import FINALIZER, ConsumerReference, ResourceClaim, ResourceClaimTemplate
 from claimsmith.model.metadata import Metadata
@@ -27,6 +28,7 @@ __all__ = [
     "get_generate_name",
     "is_pod",
     "is_pod_done",
+    "plan_claim_statuses",
     "plan_upkeep",
 ]
 
@@ -112,7 +114,7 @@ def is_pod_done(pod: Pod) -> bool:
 
 def build_template_claim(pod: Pod, entry: PodClaim, template: ResourceClaimTemplate) -> dict[str, Any]:
     """Return the claim to create for a pod from a template."""
-    return _build_claim(pod.metadata, entry, template, api_version="v1", kind="Pod")
+    return _build_claim(pod.metadata, entry, template, kind=POD)
 
 
 def build_group_claim(group: PodGroup, entry: PodClaim, template: ResourceClaimTemplate) -> dict[str, Any]:
@@ -120,15 +122,24 @@ def build_group_claim(group: PodGroup, entry: PodClaim, template: ResourceClaimT
 
     Source: handlePodGroupClaim in controller.go.
     """
-    return _build_claim(group.metadata, entry, template, api_version="scheduling.k8s.io/v1beta1", kind="PodGroup")
+    return _build_claim(group.metadata, entry, template, kind=POD_GROUP)
 
 
-def _build_claim(
-    owner: Metadata, entry: PodClaim, template: ResourceClaimTemplate, *, api_version: str, kind: str
-) -> dict[str, Any]:
+def plan_claim_statuses(uid: str, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the strategic patch that records in the status of a pod or group which claims were made for it.
+
+    Args:
+        uid: uid of the pod or group, so that no other one of its name is changed.
+        names: The claim for each entry of its spec.
+    """
+    statuses = [{"name": entry, "resourceClaimName": claim} for entry, claim in sorted(names.items())]
+    return {"metadata": {"uid": uid}, "status": {"resourceClaimStatuses": statuses}}
+
+
+def _build_claim(owner: Metadata, entry: PodClaim, template: ResourceClaimTemplate, *, kind: Kind) -> dict[str, Any]:
     reference = {
-        "apiVersion": api_version,
-        "kind": kind,
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
         "name": owner.name,
         "uid": owner.uid,
         "controller": True,
@@ -142,8 +153,8 @@ def _build_claim(
     if template.labels:
         metadata["labels"] = dict(template.labels)
     return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
+        "apiVersion": RESOURCE_CLAIM.api_version,
+        "kind": RESOURCE_CLAIM.kind,
         "metadata": metadata,
         "spec": encode_resource_claim_spec(template.spec),
     }

@@ -23,6 +23,7 @@ from claimsmith.embedded.controllers.claim_plans import (
     find_pod_claims,
     is_pod,
     is_pod_done,
+    plan_claim_statuses,
     plan_upkeep,
 )
 from claimsmith.errors import ForbiddenError, InvalidObjectError, NotFoundError
@@ -201,8 +202,7 @@ class ClaimController:
                     return
                 names[entry.name] = made.name
         if names:
-            statuses = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(names.items())]
-            patch = {"metadata": {"uid": pod.uid}, "status": {"resourceClaimStatuses": statuses}}
+            patch = plan_claim_statuses(pod.uid, names)
             await self._client.patch(
                 POD, ref.name, patch, namespace=ref.namespace, patch_type="strategic", subresource="status"
             )

@@ -12,7 +12,12 @@ from typing import Literal, NamedTuple
 from claimsmith.api.kinds import POD, POD_GROUP, RESOURCE_CLAIM
 from claimsmith.api.resource import parse_resource_claim
 from claimsmith.cluster.follow import follow_claims, follow_groups, follow_pods, follow_templates
-from claimsmith.embedded.controllers.claim_plans import POD_CLAIM_ANNOTATION, build_group_claim, is_pod_done
+from claimsmith.embedded.controllers.claim_plans import (
+    POD_CLAIM_ANNOTATION,
+    build_group_claim,
+    is_pod_done,
+    plan_claim_statuses,
+)
 from claimsmith.errors import ForbiddenError, InvalidObjectError, NotFoundError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference
@@ -93,7 +98,7 @@ class GroupClaimController:
             self._queue.add(_Key("claim", *new.ref))
         if new is None and old is not None:
             for owner in old.metadata.owner_references:
-                if owner.kind == "PodGroup":
+                if owner.kind == POD_GROUP.kind:
                     self._queue.add(_Key("group", old.ref.namespace, owner.name))
 
     def _see_template(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
@@ -128,8 +133,7 @@ class GroupClaimController:
             if made is not None and made.name != group.claim_names.get(entry.name):
                 names[entry.name] = made.name
         if names:
-            entries = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(names.items())]
-            patch = {"metadata": {"uid": group.uid}, "status": {"resourceClaimStatuses": entries}}
+            patch = plan_claim_statuses(group.uid, names)
             await self._client.patch(
                 POD_GROUP, ref.name, patch, namespace=ref.namespace, patch_type="strategic", subresource="status"
             )
@@ -181,8 +185,7 @@ class GroupClaimController:
         missing = {key: claim for key, claim in names.items() if claim and pod.claim_names.get(key) != claim}
         if not missing:
             return
-        entries = [{"name": key, "resourceClaimName": claim} for key, claim in sorted(missing.items())]
-        patch = {"metadata": {"uid": pod.uid}, "status": {"resourceClaimStatuses": entries}}
+        patch = plan_claim_statuses(pod.uid, missing)
         await self._client.patch(POD, name, patch, namespace=namespace, patch_type="strategic", subresource="status")
 
     async def _release(self, ref: ClaimRef) -> None:
