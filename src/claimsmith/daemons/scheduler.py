@@ -23,7 +23,6 @@ from claimsmith.daemons.scheduler_bind import Binder
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
 from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
 from claimsmith.daemons.scheduler_gangwork import (
-    EXPLAIN_EVERY_S,
     GangWork,
     SchedulerParts,
     about_pod,
@@ -47,6 +46,7 @@ from claimsmith.schedule.groups import GroupWriter
 from claimsmith.schedule.pods import PodWriter, is_schedulable
 from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
 from claimsmith.schedule.score import Placement
+from claimsmith.schedule.told import EXPLAIN_EVERY_S, ToldBook
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["SCHEDULER_NAME", "Scheduler", "SchedulerOptions", "run_scheduler"]
@@ -142,8 +142,7 @@ class Scheduler:
             names=self.options.names,
         )
         self._slots = asyncio.Semaphore(self.options.writes_max)
-        self._told: dict[str, _Told] = {}
-        self._clock = clock
+        self._told: ToldBook[str] = ToldBook(clock)
         follow_cluster(informers, self.cache)
         self._listen(informers)
 
@@ -208,8 +207,7 @@ class Scheduler:
 
     def _is_due(self, item: QueuedPod) -> bool:
         """Whether a pod should be told again why it waits."""
-        told = self._told.get(item.pod.uid)
-        return item.attempts <= 2 or told is None or self._clock() - told.at_s >= EXPLAIN_EVERY_S
+        return self._told.is_due(item.pod.uid, attempts=item.attempts)
 
     def _decide(self, item: QueuedPod) -> Placed | Unplaced:
         """Decide for one pod, and count the decision at once; a failure of ours must not stop the other pods."""
@@ -258,7 +256,7 @@ class Scheduler:
             self.queue.retry(item)
             raise
         self.queue.remove(pod.ref)
-        self._told.pop(pod.uid, None)
+        self._told.forget(pod.uid)
         text = f"Successfully assigned {pod.ref} to {placed.node}"
         self._recorder.record(about_pod(pod), "Normal", "Scheduled", text)
 
@@ -277,10 +275,10 @@ class Scheduler:
         """Record why the pod got no node, as an event and a condition; the same text again costs no write."""
         if unplaced.quiet or not unplaced.message:
             return
-        message, told = cut_text(unplaced.message), self._told.get(pod.uid)
-        self._told[pod.uid] = _Told(message, self._clock())
+        message = cut_text(unplaced.message)
+        is_news = self._told.note(pod.uid, message)
         self._recorder.record(about_pod(pod), "Warning", "FailedScheduling", message)
-        if told is None or told.message != message:
+        if is_news:
             await self._pods.mark_unscheduled(pod, unplaced.reason, message)
 
     def _listen(self, informers: Informers) -> None:
@@ -302,7 +300,7 @@ class Scheduler:
         if pod is None:
             return
         if new is None or new.finished:
-            self._told.pop(pod.uid, None)
+            self._told.forget(pod.uid)
         change = find_pod_change(old, new)
         if change is not None:
             self.queue.hear(change)
@@ -322,14 +320,6 @@ class Scheduler:
         change = find_node_change(old, new)
         if change is not None:
             self.queue.hear(change)
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What a waiting pod was last told, and when."""
-
-    message: str
-    at_s: float
 
 
 class _Hearing:

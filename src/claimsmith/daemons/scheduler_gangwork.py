@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from claimsmith.allocate.joint import JointDecision
 from claimsmith.api.kinds import POD, POD_GROUP
@@ -23,14 +23,12 @@ from claimsmith.schedule.gangs import Gang, GangDirectory, find_group_ref
 from claimsmith.schedule.groups import GroupWriter
 from claimsmith.schedule.pods import PodWriter
 from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
+from claimsmith.schedule.told import EXPLAIN_EVERY_S, ToldBook
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["EXPLAIN_EVERY_S", "GangWork", "SchedulerParts", "about_pod", "fail_decision", "follow_steps"]
+__all__ = ["GangWork", "SchedulerParts", "about_pod", "fail_decision", "follow_steps"]
 
 T = TypeVar("T")
-
-EXPLAIN_EVERY_S: Final = 15.0
-"""What has been tried more than twice gets a new explanation no more often."""
 
 _log = get_logger("scheduler")
 
@@ -45,14 +43,6 @@ class SchedulerParts:
     recorder: EventRecorder
     pods: PodWriter
     clock: Callable[[], float]
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What a waiting group was last told, and when."""
-
-    message: str
-    at_s: float
 
 
 class GangWork:
@@ -70,7 +60,7 @@ class GangWork:
     ) -> None:
         self._parts, self._decider, self._groups = parts, decider, groups
         self._directory = GangDirectory(names)
-        self._told: dict[PodGroupRef, _Told] = {}
+        self._told: ToldBook[PodGroupRef] = ToldBook(parts.clock)
         parts.cache.subscribe_groups(self._hear_group)
 
     # --- when one is due ----------------------------------------------------------------------------------------------
@@ -103,7 +93,7 @@ class GangWork:
                 for pod in gang.waiting:
                     self._parts.queue.remove(pod.ref)
             if new is None:
-                self._told.pop(ref, None)
+                self._told.forget(ref)
 
     def _queue(self, ref: PodGroupRef) -> bool:
         """Bring the queue up to date about one group; returns whether its pods are decided together."""
@@ -113,7 +103,7 @@ class GangWork:
         elif not gang.is_joint or not any(self._parts.cache.find_reservation(pod) for pod in gang.placed):
             queue.remove_gang(ref)
             if not gang.placed:
-                self._told.pop(ref, None)
+                self._told.forget(ref)
         return gang.is_joint
 
     # --- deciding and writing -----------------------------------------------------------------------------------------
@@ -124,10 +114,8 @@ class GangWork:
         What may take long is done beside the event loop; no other decision is made meanwhile.
         """
         try:
-            told = self._told.get(gang.ref)
-            is_due = told is None or self._parts.clock() - told.at_s >= EXPLAIN_EVERY_S
-            steps = self._decider.steps(gang, explain=is_due or item.attempts <= 2)
-            outcome = await follow_steps(steps)
+            explain = self._told.is_due(gang.ref, attempts=item.attempts)
+            outcome = await follow_steps(self._decider.steps(gang, explain=explain))
             if isinstance(outcome, GangPlaced):
                 for pod, placed in outcome.placed:
                     self._parts.binder.assume(pod, placed)
@@ -162,7 +150,7 @@ class GangWork:
         else:
             parts.queue.remove_gang(gang.ref)
             self._queue(gang.ref)
-        self._told.pop(gang.ref, None)
+        self._told.forget(gang.ref)
         failed = {pod.uid for pod in unbound}
         bound = [(pod, placed.node) for pod, placed in outcome.placed if pod.uid not in failed]
         for pod, node in bound:
@@ -178,13 +166,13 @@ class GangWork:
         """Record why a gang got no places, on the group and on its pods; the same text again costs no write."""
         if unplaced.quiet or not unplaced.message:
             return
-        message, told = cut_text(unplaced.message), self._told.get(gang.ref)
-        self._told[gang.ref] = _Told(message, self._parts.clock())
+        message = cut_text(unplaced.message)
+        is_news = self._told.note(gang.ref, message)
         if gang.group is not None:
             self._record(gang.group, "Warning", "FailedScheduling", message)
         for pod in gang.waiting:
             self._parts.recorder.record(about_pod(pod), "Warning", "FailedScheduling", message)
-        if told is not None and told.message == message:
+        if not is_news:
             return
         if gang.group is not None:
             await self._groups.mark(gang.group, unplaced.reason, message)
