@@ -48,9 +48,9 @@ from claimsmith.model.workload import Pod
 from claimsmith.publish.content import DeviceNotes
 from claimsmith.publish.health import HealthTaints
 from claimsmith.publish.plan import preview_slices
-from claimsmith.schedule.claims import is_reserved_for, make_share_id
+from claimsmith.schedule.claims import make_share_id
 from claimsmith.schedule.gangs import Gang, find_group_ref
-from claimsmith.schedule.groupclaims import find_claim_consumer
+from claimsmith.schedule.groupclaims import reserve_claim
 from claimsmith.sdk.driver import Driver, DriverContext
 from claimsmith.sdk.registry import create_drivers
 from claimsmith.sdk.settings import find_named_nodes
@@ -372,16 +372,14 @@ class OfflineCluster:
         """Count a decision from now on."""
         claims = []
         for claim, result in placed.allocated:
-            consumer = find_claim_consumer(pod, claim.ref, placed.group)
-            users = (*claim.reserved_for, consumer)
-            named = replace(name_special_claim(claim, pod), allocation=result, reserved_for=users)
+            named = replace(name_special_claim(reserve_claim(claim, pod, placed.group), pod), allocation=result)
             claims.append(named)
             self._cache.see_claim(None, named)
         for claim in placed.reserved:
-            consumer = find_claim_consumer(pod, claim.ref, placed.group)
             known = self._cache.claims.find(claim.ref) or claim
-            if not is_reserved_for(known, consumer.uid):
-                self._cache.see_claim(known, replace(known, reserved_for=(*known.reserved_for, consumer)))
+            reserved = reserve_claim(known, pod, placed.group)
+            if reserved is not known:
+                self._cache.see_claim(known, reserved)
         self._cache.see_pod(pod, replace(pod, node_name=placed.node))
         own = {claim.ref: claim for claim in (*self._claims_of(pod), *claims)}
         return _decided(f"pod/{pod.ref}", placed.node, own.values())

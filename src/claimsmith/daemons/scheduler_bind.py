@@ -22,7 +22,7 @@ from claimsmith.model.names import ClaimRef
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.claims import ClaimWriter, is_reserved_for
 from claimsmith.schedule.extended import SPECIAL_NAME, is_extended_claim
-from claimsmith.schedule.groupclaims import find_claim_consumer
+from claimsmith.schedule.groupclaims import find_claim_consumer, reserve_claim
 from claimsmith.schedule.pods import PodWriter
 from claimsmith.telemetry import get_logger, log_event
 
@@ -339,8 +339,7 @@ def _decide(pod: Pod, placed: Placed, claim: ResourceClaim, allocation: Allocati
     metadata = claim.metadata
     if metadata.name == SPECIAL_NAME:
         metadata = replace(metadata, name=f"{SPECIAL_NAME}/{pod.uid}", uid=f"extended-{pod.uid}")
-    consumer = find_claim_consumer(pod, claim.ref, placed.group)
-    return replace(claim, metadata=metadata, allocation=allocation, reserved_for=(*claim.reserved_for, consumer))
+    return replace(reserve_claim(claim, pod, placed.group), metadata=metadata, allocation=allocation)
 
 
 def _special_of(placed: Placed, pod: Pod) -> str:

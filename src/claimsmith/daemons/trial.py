@@ -24,7 +24,7 @@ from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.gangs import Gang, find_group_ref
-from claimsmith.schedule.groupclaims import find_claim_consumer
+from claimsmith.schedule.groupclaims import reserve_claim
 
 __all__ = ["SchedulerTrial"]
 
@@ -169,20 +169,12 @@ def _refuse(pod: Pod, unplaced: Unplaced | None) -> NoPlace:
 def _settle(pod: Pod, outcome: Placed) -> Placement:
     """Return the pod and its claims as they are once a decision is carried out."""
     allocated = [
-        replace(_reserve(name_special_claim(claim, pod), pod, outcome.group), allocation=result)
+        replace(name_special_claim(reserve_claim(claim, pod, outcome.group), pod), allocation=result)
         for claim, result in outcome.allocated
     ]
-    shared = [_reserve(claim, pod, outcome.group) for claim in outcome.reserved]
+    shared = [reserve_claim(claim, pod, outcome.group) for claim in outcome.reserved]
     placed = replace(pod, node_name=outcome.node, node_allocatable=outcome.node_allocatable)
     special = next((claim.ref.name for claim in allocated if claim.ref not in find_pod_claims(pod)), "")
     if special:
         placed = replace(placed, extended_claim_name=special, extended_mappings=outcome.mappings)
     return Placement(pod=placed, claims=(*allocated, *shared))
-
-
-def _reserve(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> ResourceClaim:
-    """Return the claim reserved for a pod, or for its group when the pods of that share it."""
-    consumer = find_claim_consumer(pod, claim.ref, group)
-    if any(user.uid == consumer.uid for user in claim.reserved_for):
-        return claim
-    return replace(claim, reserved_for=(*claim.reserved_for, consumer))

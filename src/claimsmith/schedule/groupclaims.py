@@ -8,12 +8,14 @@ Source: BindTo and IsForPod in k8s.io/dynamic-resource-allocation v0.37.2 resour
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from claimsmith.api.kinds import POD_GROUP
 from claimsmith.model.claim import ConsumerReference, ResourceClaim
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.podgroup import PodGroup
 from claimsmith.model.workload import Pod, PodClaim
-from claimsmith.schedule.claims import consumer_of
+from claimsmith.schedule.claims import consumer_of, is_reserved_for
 
 __all__ = [
     "consumer_of_group",
@@ -23,6 +25,7 @@ __all__ = [
     "is_made_for",
     "is_owned_by_group_of",
     "is_used_by",
+    "reserve_claim",
 ]
 
 
@@ -45,6 +48,14 @@ def find_claim_consumer(pod: Pod, ref: ClaimRef, group: PodGroup | None) -> Cons
         if group is not None and name == ref.name and is_group_claim(entry, group):
             return consumer_of_group(group)
     return consumer_of(pod)
+
+
+def reserve_claim(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> ResourceClaim:
+    """Return the claim reserved for a pod, or for its group if it shares the claim; as it is when it is so already."""
+    consumer = find_claim_consumer(pod, claim.ref, group)
+    if is_reserved_for(claim, consumer.uid):
+        return claim
+    return replace(claim, reserved_for=(*claim.reserved_for, consumer))
 
 
 def is_group(consumer: ConsumerReference) -> bool:

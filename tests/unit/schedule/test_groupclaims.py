@@ -15,6 +15,7 @@ from claimsmith.schedule.groupclaims import (
     is_made_for,
     is_owned_by_group_of,
     is_used_by,
+    reserve_claim,
 )
 from claimsmith.testing.builders import allocated, claim, claim_ref, pod, pod_group
 
@@ -47,6 +48,19 @@ def test_a_claim_made_from_a_template_for_the_group_is_found_by_the_pods_status(
     member = replace(pod("p", entry, pod_group="gang"), claim_names={"c": "gang-c-x"})
 
     assert find_claim_consumer(member, claim_ref("gang-c-x"), pod_group("gang", entry)).resource == "podgroups"
+
+
+def test_a_claim_is_reserved_once_for_all_pods_of_the_group_that_shares_it() -> None:
+    other = pod("q", SHARED, pod_group="gang")
+    found = reserve_claim(reserve_claim(claim("shared"), MEMBER, GROUP), other, GROUP)
+
+    assert found.reserved_for == (consumer_of_group(GROUP),)
+
+
+def test_a_claim_of_pods_by_themselves_is_reserved_for_each() -> None:
+    found = reserve_claim(reserve_claim(claim("own"), MEMBER, GROUP), pod("q"), None)
+
+    assert [item.name for item in found.reserved_for] == ["p", "q"]
 
 
 def test_a_claim_is_used_by_all_pods_of_the_group_that_it_is_reserved_for() -> None:
