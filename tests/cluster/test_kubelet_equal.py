@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +13,16 @@ import pytest
 from claimsmith.kube.client import KubeClient
 from tests.cluster import stories_claims, stories_devices
 from tests.cluster.cluster import RealCluster
+from tests.cluster.rights import nodes_read_claims
 from tests.cluster.story import Story
 from tests.cluster.worlds import RealWorld, embedded_world
+
+
+@pytest.fixture(scope="module", autouse=True)
+def certain(real_cluster: RealCluster) -> Iterator[None]:
+    """Nothing but what a story does makes the real kubelet fail."""
+    with nodes_read_claims(real_cluster):
+        yield
 
 
 async def find_differences(

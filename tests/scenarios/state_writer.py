@@ -1,6 +1,6 @@
 """Writes objects into a state file and prints each name once its write is acknowledged. Run it as a program.
 
-Each line is written in one piece; a reader still takes only a line with its end for said, since a kill may come between.
+Each line is written in one piece; a reader takes only one that has its end for said, since a kill may come at any time.
 """
 
 from __future__ import annotations
