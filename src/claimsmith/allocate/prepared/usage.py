@@ -6,7 +6,7 @@ kubernetes v1.37.2 pkg/scheduler/framework/plugins/dynamicresources.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,36 +61,24 @@ class AllocatedState:
 
     uses: Mapping[DeviceId, DeviceUse] = field(default_factory=dict)
 
-    @classmethod
-    def from_claims(cls, claims: Iterable[ResourceClaim], *, consumable_capacity: bool = True) -> AllocatedState:
-        """Return what the allocations of the claims hold.
-
-        Args:
-            consumable_capacity: The gate ConsumableCapacity; when it is off, a share counts as the whole device.
-        """
-        ledger = UsageLedger(consumable_capacity=consumable_capacity)
-        for claim in claims:
-            ledger.add(claim)
-        return cls(uses=ledger.uses)
-
-    @classmethod
-    def from_devices(cls, devices: Iterable[DeviceId]) -> AllocatedState:
-        """Return the state in which exactly these devices are held as a whole."""
-        return cls(uses={device: DeviceUse(dedicated=True) for device in devices})
-
 
 class UsageLedger:
     """Uses of devices that follow the claims as they come and go.
 
     Who holds a device is only noted; what that comes to is summed up for the pools that somebody asks about.
+
+    Args:
+        consumable_capacity: The gate ConsumableCapacity; when it is off, a share counts as the whole device.
     """
 
-    __slots__ = ("_changed", "_consumable_capacity", "_holders", "_preset", "_summed")
+    __slots__ = ("_changed", "_consumable_capacity", "_holders", "_preset", "_shared", "_summed")
 
     def __init__(self, *, consumable_capacity: bool = True) -> None:
         self._consumable_capacity = consumable_capacity
         self._preset: dict[DeviceId, DeviceUse] = {}
         self._holders: dict[PoolKey, dict[str, ResourceClaim | list[ResourceClaim]]] = {}
+        self._shared: dict[PoolKey, set[str]] = {}
+        """Devices of which shares are held."""
         self._summed: dict[PoolKey, Mapping[str, DeviceUse]] = {}
         self._changed: set[PoolKey] = set()
 
@@ -114,6 +102,8 @@ class UsageLedger:
             if result.admin_access:
                 continue
             pool, name = (result.driver, result.pool), result.device
+            if result.share_id is not None and self._consumable_capacity:
+                self._shared.setdefault(pool, set()).add(name)
             if len(results) > 1:
                 if (*pool, name) in seen:
                     continue
@@ -149,12 +139,20 @@ class UsageLedger:
             )
             if place is not None:
                 del left[place]
+            if name in self._shared.get(pool, ()) and not any(_holds_share(holder, pool, name) for holder in left):
+                self._drop_shared(pool, name)
             if left or DeviceId(*pool, name) in self._preset:
                 devices[name] = left[0] if len(left) == 1 else left
                 continue
             del devices[name]
             if not devices:
                 del self._holders[pool]
+
+    def _drop_shared(self, pool: PoolKey, name: str) -> None:
+        """Forget that shares of a device are held."""
+        self._shared[pool].remove(name)
+        if not self._shared[pool]:
+            del self._shared[pool]
 
     def pop_changed(self) -> set[PoolKey]:
         """Return the pools whose uses have changed since the last call."""
@@ -172,16 +170,7 @@ class UsageLedger:
         devices = self._holders.get(pool)
         if devices is None:
             return ()
-        if self._preset:
-            return None
-        if self._consumable_capacity:
-            for holder in devices.values():
-                if isinstance(holder, list) or holder.allocation is None:
-                    return None
-                for result in holder.allocation.results:
-                    if result.share_id is not None:
-                        return None
-        return devices
+        return None if pool in self._shared or self._preset else devices
 
     def find_pool_uses(self, pool: PoolKey) -> Mapping[str, DeviceUse]:
         """Return how each device of a pool that is in use is used, by name."""
@@ -230,3 +219,14 @@ class UsageLedger:
             return DeviceUse(dedicated=True, holders=holders)
         consumed = {name: amount.nanos for name, amount in (result.consumed_capacity or {}).items()}
         return DeviceUse(shares=1, consumed=consumed, tracked=result.consumed_capacity is not None, holders=holders)
+
+
+def _holds_share(claim: ResourceClaim, pool: PoolKey, name: str) -> bool:
+    """Whether a claim holds a share of a device."""
+    results = claim.allocation.results if claim.allocation is not None else ()
+    return any(
+        result.share_id is not None
+        and not result.admin_access
+        and (result.driver, result.pool, result.device) == (*pool, name)
+        for result in results
+    )
