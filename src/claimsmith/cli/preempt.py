@@ -60,7 +60,7 @@ def _find_target(snapshot: ClusterSnapshot, target: str) -> tuple[list[Pod], int
     """
     from claimsmith.allocate.whatif.draining import find_waiting
     from claimsmith.model.podgroup import PodGroupRef
-    from claimsmith.schedule.gangs import find_group_ref
+    from claimsmith.schedule.gangs import GangDirectory, find_group_ref
 
     kind, _, rest = target.partition("/")
     name = rest if "/" in rest else f"default/{rest}"
@@ -71,11 +71,9 @@ def _find_target(snapshot: ClusterSnapshot, target: str) -> tuple[list[Pod], int
         namespace, _, group = name.partition("/")
         ref = PodGroupRef(namespace, group)
         pods = [pod for pod in waiting if find_group_ref(pod) == ref]
-        found = snapshot.pod_groups.get(ref)
-        running = (pod for pod in snapshot.pods.values() if pod.node_name and not pod.finished)
-        placed = sum(find_group_ref(pod) == ref for pod in running)
-        least = found.spec.min_count if found is not None else None
-        min_count = None if least is None else min(len(pods), max(0, least - placed))
+        gang = GangDirectory.of_pods(snapshot.pods.values(), snapshot.pod_groups).find(ref)
+        least = gang.group.spec.min_count if gang.group is not None else None
+        min_count = None if least is None else min(len(pods), max(0, least - len(gang.placed)))
     else:
         pods, min_count = [], None
     if not pods:

@@ -49,7 +49,7 @@ from claimsmith.publish.content import DeviceNotes
 from claimsmith.publish.health import HealthTaints
 from claimsmith.publish.plan import preview_slices
 from claimsmith.schedule.claims import make_share_id
-from claimsmith.schedule.gangs import Gang, find_group_ref
+from claimsmith.schedule.gangs import Gang, GangDirectory, find_group_ref
 from claimsmith.schedule.groupclaims import reserve_claim
 from claimsmith.sdk.driver import Driver, DriverContext
 from claimsmith.sdk.registry import create_drivers
@@ -122,6 +122,8 @@ class OfflineCluster:
         self._decider = Decider(self._cache, self._cluster)
         joint = None if like_upstream else JointDecider(self._cache, self._cluster, self._decider)
         self._gangs = GangDecider(self._cache, self._decider, joint=joint)
+        self._directory = GangDirectory(self._cache.groups, waits=lambda _: True)
+        self._cache.subscribe_pods(self._directory.see_pod)
         self._pods: list[Pod] = []
         self._load(found, node, () if base is None else tuple(iter_objects(base)))
 
@@ -339,10 +341,7 @@ class OfflineCluster:
         ref = find_group_ref(pod)
         if ref is None:
             return None
-        members = [item for item in self._cache.pods.values() if find_group_ref(item) == ref and not item.finished]
-        waiting = tuple(item for item in self._pods if find_group_ref(item) == ref)
-        placed = tuple(item for item in members if item.node_name)
-        gang = Gang(ref=ref, group=self._cache.groups.get(ref), waiting=waiting, placed=placed)
+        gang = self._directory.find(ref)
         return gang if gang.is_joint else None
 
     def _decide_gang(self, gang: Gang) -> Iterator[OfflineDecision]:

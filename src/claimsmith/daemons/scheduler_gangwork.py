@@ -21,7 +21,7 @@ from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.gangs import Gang, GangDirectory, find_group_ref
 from claimsmith.schedule.groups import GroupWriter
-from claimsmith.schedule.pods import PodWriter
+from claimsmith.schedule.pods import PodWriter, is_schedulable
 from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
 from claimsmith.schedule.told import EXPLAIN_EVERY_S, ToldBook
 from claimsmith.telemetry import get_logger, log_event
@@ -59,7 +59,7 @@ class GangWork:
         self, parts: SchedulerParts, decider: GangDecider, groups: GroupWriter, *, names: frozenset[str]
     ) -> None:
         self._parts, self._decider, self._groups = parts, decider, groups
-        self._directory = GangDirectory(names)
+        self._directory = GangDirectory(parts.cache.groups, waits=lambda pod: is_schedulable(pod, names))
         self._told: ToldBook[PodGroupRef] = ToldBook(parts.clock)
         parts.cache.subscribe_groups(self._hear_group)
 
@@ -82,7 +82,6 @@ class GangWork:
         return is_joint
 
     def _hear_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
-        self._directory.see_group(old, new)
         for ref in {group.ref for group in (old, new) if group is not None}:
             self._parts.queue.hear(Change("group", f"group {ref}"))
             gang = self._directory.find(ref)

@@ -23,7 +23,7 @@ from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
 from claimsmith.model.workload import Pod
-from claimsmith.schedule.gangs import Gang, find_group_ref
+from claimsmith.schedule.gangs import GangDirectory
 from claimsmith.schedule.groupclaims import reserve_claim
 
 __all__ = ["SchedulerTrial"]
@@ -46,6 +46,8 @@ class SchedulerTrial:
         self._decider = Decider(self._cache, cluster)
         joint = JointDecider(self._cache, cluster, self._decider) if deviations == OURS else None
         self._gangs = GangDecider(self._cache, self._decider, joint=joint)
+        self._directory = GangDirectory(self._cache.groups, waits=lambda _: False)  # those that wait are handed in
+        self._cache.subscribe_pods(self._directory.see_pod)
         self._seen = _EMPTY
         self.decisions = 0
         """How often a pod, or a gang, was tried."""
@@ -70,9 +72,8 @@ class SchedulerTrial:
             missing = next((text for pod in pods if (text := find_missing_template(pod, snapshot.templates))), "")
             if missing:
                 return tuple(NoPlace(pod=_identify(pod), message=missing) for pod in pods)
-            members = [pod for pod in snapshot.pods.values() if find_group_ref(pod) == gang.ref and not pod.finished]
-            placed = tuple(pod for pod in members if pod.node_name)
-            found = self._gangs.decide(Gang(ref=gang.ref, group=gang, waiting=complete, placed=placed), explain=explain)
+            asked = replace(self._directory.find(gang.ref), group=gang, waiting=complete)
+            found = self._gangs.decide(asked, explain=explain)
             if isinstance(found, Unplaced):
                 return tuple(_refuse(_identify(pod), found) for pod in pods)
             got = {pod.uid: _settle(pod, outcome) for pod, outcome in found.placed}

@@ -8,13 +8,13 @@ Source: plugin gangscheduling and scheduleOnePodGroup in kubernetes v1.37.2 pkg/
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import itertools
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from claimsmith.model.names import PodRef
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.workload import Pod
-from claimsmith.schedule.pods import is_schedulable
 
 __all__ = ["Gang", "GangDirectory", "find_group_ref", "find_mismatch"]
 
@@ -72,48 +72,96 @@ class Gang:
 
 
 class GangDirectory:
-    """The groups of a cluster with their pods.
+    """The pods of a cluster by their groups, in order of creation; a change costs the same whatever the group's size.
 
     Args:
-        names: Values of `spec.schedulerName` whose pods wait for this scheduler.
+        groups: All groups, as they stand whenever a gang is asked for.
+        waits: Tells whether a pod without a node waits for one here.
     """
 
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
-        self._groups: dict[PodGroupRef, PodGroup] = {}
-        self._pods: dict[PodGroupRef, dict[PodRef, Pod]] = {}
+    def __init__(self, groups: Mapping[PodGroupRef, PodGroup], *, waits: Callable[[Pod], bool]) -> None:
+        self._groups, self._waits = groups, waits
+        self._members: dict[PodGroupRef, _Members] = {}
+        self._places: dict[str, _Place] = {}
+        self._serials = itertools.count()
 
-    def see_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
-        """Take in a change of a group."""
-        if old is not None:
-            self._groups.pop(old.ref, None)
-        if new is not None:
-            self._groups[new.ref] = new
+    @classmethod
+    def of_pods(cls, pods: Iterable[Pod], groups: Mapping[PodGroupRef, PodGroup]) -> GangDirectory:
+        """Return the directory of some pods; all of them that have no node wait."""
+        directory = cls(groups, waits=lambda _: True)
+        for pod in pods:
+            directory.see_pod(None, pod)
+        return directory
 
     def see_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod."""
-        ref = find_group_ref(old) if old is not None else None
-        if old is not None and ref is not None:
-            members = self._pods.get(ref, {})
-            members.pop(old.ref, None)
-            if not members:
-                self._pods.pop(ref, None)
+        if old is not None:
+            self._drop(old, is_gone=new is None or new.uid != old.uid)
         ref = find_group_ref(new) if new is not None else None
-        if new is not None and ref is not None and not new.finished:
-            self._pods.setdefault(ref, {})[new.ref] = new
+        if new is None or ref is None or new.finished:
+            return
+        if new.node_name or self._waits(new):
+            members = self._members.setdefault(ref, _Members())
+            (members.placed if new.node_name else members.waiting).put(self._place(new), new)
 
     def find(self, ref: PodGroupRef) -> Gang:
         """Return a group with its pods as they stand; without any pod when it has none."""
-        members = sorted(self._pods.get(ref, {}).values(), key=_age)
+        members = self._members.get(ref) or _Members()
         return Gang(
             ref=ref,
             group=self._groups.get(ref),
-            waiting=tuple(pod for pod in members if is_schedulable(pod, self._names)),
-            placed=tuple(pod for pod in members if pod.node_name),
+            waiting=tuple(members.waiting.pods),
+            placed=tuple(members.placed.pods),
         )
 
-    def __iter__(self) -> Iterator[PodGroupRef]:
-        return iter(tuple(self._pods))
+    def _place(self, pod: Pod) -> _Place:
+        """Return where a pod stands, which stays as it is for as long as the pod is there."""
+        if pod.uid not in self._places:
+            self._places[pod.uid] = (pod.metadata.creation_timestamp or "", next(self._serials))
+        return self._places[pod.uid]
+
+    def _drop(self, pod: Pod, *, is_gone: bool) -> None:
+        ref, place = find_group_ref(pod), self._places.get(pod.uid)
+        if ref is None or place is None:
+            return
+        if is_gone:
+            del self._places[pod.uid]
+        if members := self._members.get(ref):
+            members.waiting.drop(place)
+            members.placed.drop(place)
+            if not (members.waiting.pods or members.placed.pods):
+                del self._members[ref]
+
+
+_Place = tuple[str, int]
+"""When a pod was created, and the how many-th it was that came."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """Pods in order of their places."""
+
+    places: list[_Place] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+
+    def put(self, place: _Place, pod: Pod) -> None:
+        index = bisect_left(self.places, place)
+        self.places.insert(index, place)
+        self.pods.insert(index, pod)
+
+    def drop(self, place: _Place) -> None:
+        """Take the pod of a place away, if there is one."""
+        index = bisect_left(self.places, place)
+        if self.places[index : index + 1] == [place]:
+            del self.places[index], self.pods[index]
+
+
+@dataclass(slots=True)
+class _Members:
+    """Pods of one group that have not ended: those that wait, and those that have a node."""
+
+    waiting: _Row = field(default_factory=_Row)
+    placed: _Row = field(default_factory=_Row)
 
 
 def find_group_ref(pod: Pod) -> PodGroupRef | None:
@@ -143,7 +191,3 @@ def find_mismatch(gang: Gang) -> str:
                 f"allowed that of the group, {wanted}; give all pods the group's priority class"
             )
     return ""
-
-
-def _age(pod: Pod) -> tuple[str, str]:
-    return (pod.metadata.creation_timestamp or "", pod.metadata.name)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.gangs import Gang, GangDirectory, find_group_ref, find_mismatch
+from claimsmith.schedule.pods import is_schedulable
 from claimsmith.testing.builders import metadata, pod, pod_group
 
 NAMES = frozenset({"claimsmith"})
@@ -25,8 +28,8 @@ def member(name: str, *, node: str = "", created: str = "", priority: int = 0, p
 
 
 def directory(group: PodGroup | None, *pods: Pod) -> GangDirectory:
-    found = GangDirectory(NAMES)
-    found.see_group(None, group)
+    groups = {} if group is None else {group.ref: group}
+    found = GangDirectory(groups, waits=lambda pod: is_schedulable(pod, NAMES))
     for item in pods:
         found.see_pod(None, item)
     return found
@@ -69,7 +72,7 @@ def test_a_pod_that_goes_leaves_its_group() -> None:
     found = directory(pod_group(), member("a"))
     found.see_pod(member("a"), None)
 
-    assert (found.find(REF).waiting, list(found)) == ((), [])
+    assert found.find(REF) == Gang(ref=REF, group=pod_group())
 
 
 def test_a_pod_that_gets_a_node_moves() -> None:
@@ -79,21 +82,60 @@ def test_a_pod_that_gets_a_node_moves() -> None:
     assert (names(found.find(REF).waiting), names(found.find(REF).placed)) == ([], ["a"])
 
 
+def test_pods_of_the_same_second_come_in_the_order_in_which_they_came() -> None:
+    found = directory(pod_group(), member("b"), member("a"))
+
+    assert names(found.find(REF).waiting) == ["b", "a"]
+
+
+def test_a_pod_that_changes_keeps_its_place() -> None:
+    found = directory(pod_group(), member("b"), member("a"))
+    changed = replace(member("b"), priority=1)
+    found.see_pod(member("b"), changed)
+
+    assert found.find(REF).waiting[0] is changed
+
+
+def test_a_pod_that_is_made_anew_stands_last() -> None:
+    found = directory(pod_group(), member("b"), member("a"))
+    anew = member("b")
+    found.see_pod(anew, replace(anew, metadata=replace(anew.metadata, uid="another")))
+
+    assert names(found.find(REF).waiting) == ["a", "b"]
+
+
+def test_a_pod_that_waits_again_after_a_gate_is_in_its_group() -> None:
+    gated = replace(member("a"), scheduling_gates=("hold",))
+    found = directory(pod_group(), gated)
+    found.see_pod(gated, member("a"))
+
+    assert names(found.find(REF).waiting) == ["a"]
+
+
+def test_a_change_costs_the_same_whatever_the_size_of_the_group() -> None:
+    looked: list[Pod] = []
+
+    def waits(pod: Pod) -> bool:
+        looked.append(pod)
+        return True
+
+    found = GangDirectory({}, waits=waits)
+    for number in range(50):
+        found.see_pod(None, member(f"p{number}"))
+        found.find(REF)
+
+    assert len(looked) == 50
+
+
 def test_the_group_of_a_pod_is_known_once_it_is_there() -> None:
-    found = directory(None)
+    groups: dict[PodGroupRef, PodGroup] = {}
+    found = GangDirectory(groups, waits=lambda _: True)
     before = found.find(REF).group
-    found.see_group(None, pod_group())
+    groups[REF] = pod_group()
 
     assert before is None
     assert found.find(REF).group == pod_group()
     assert find_group_ref(pod("alone")) is None
-
-
-def test_a_group_that_is_deleted_is_forgotten() -> None:
-    found = directory(pod_group(), member("a"))
-    found.see_group(pod_group(), None)
-
-    assert found.find(REF).group is None
 
 
 def test_a_gang_is_complete_when_enough_pods_wait() -> None:
