@@ -317,13 +317,13 @@ def _join_problems(gang: Gang, problems: Problems) -> Unplaced:
     )
 
 
-def _helps_never(change: Change) -> bool:
-    return not change
+def _helps_never(_: Change) -> bool:
+    return False
 
 
 def _helps_node(change: Change) -> bool:
     return change.kind == "node"
 
 
-def _helps_any(change: Change) -> bool:
-    return bool(change.kind)
+def _helps_any(_: Change) -> bool:
+    return True

@@ -328,8 +328,8 @@ def _helps(item: QueuedPod, change: Change) -> bool:
     return item.waits_for is None or item.waits_for(change)
 
 
-def _helps_nothing(change: Change) -> bool:
-    return not change
+def _helps_nothing(_: Change) -> bool:
+    return False
 
 
 def _gang_key(ref: PodGroupRef) -> _Key:
