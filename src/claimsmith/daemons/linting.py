@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -148,9 +149,12 @@ def _join(reads: Sequence[_Read], found: Sequence[Finding]) -> Iterator[Finding]
     if not reads:
         yield from found
         return
+    faults: dict[ObjectKey, list[Fault]] = defaultdict(list)
+    for one in found:
+        faults[one.kind, one.namespace, one.name].append(one.fault)
     for item in reads:
         kind, namespace, name = item.key
-        mine = [one.fault for one in found if (one.kind, one.namespace, one.name) == item.key]
+        mine = faults[item.key]
         corrected = {fault.path for fault in mine if fault.rule == "quantity"}
         api = [fault for fault in item.faults if fault.path not in corrected]
         refused = {fault.path for fault in api}
