@@ -80,7 +80,7 @@ def _find_limits(snapshot: ClusterSnapshot, quota: ResourceQuota, pod: Pod) -> I
     used = _count_used(snapshot, quota)
     for name, amount in sorted(wanted.items()):
         yield QuotaLimit(
-            quota=f"{quota.metadata.namespace}/{quota.metadata.name}",
+            quota=str(quota.ref),
             resource=name,
             hard=quota.hard[name].milli_value(),
             used=used[name],

@@ -49,7 +49,7 @@ def build_snapshot(objects: Iterable[ClusterObject | Workload], *, resource_vers
     templates = _of_kind(everything, ResourceClaimTemplate)
     slices = {item.name: item for item in _of_kind(everything, ResourceSlice)}
     rules = {item.metadata.name: item for item in _of_kind(everything, DeviceTaintRule)}
-    quotas = {(item.metadata.namespace, item.metadata.name): item for item in _of_kind(everything, ResourceQuota)}
+    quotas = {item.ref: item for item in _of_kind(everything, ResourceQuota)}
     return ClusterSnapshot(
         nodes={item.name: item for item in _of_kind(everything, Node)},
         slices=sort_slices(slices.values()),
@@ -79,7 +79,7 @@ def sort_rules(rules: Iterable[DeviceTaintRule]) -> tuple[DeviceTaintRule, ...]:
 
 def sort_quotas(quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
     """Return quotas by namespace and name."""
-    return tuple(sorted(quotas, key=lambda item: (item.metadata.namespace, item.metadata.name)))
+    return tuple(sorted(quotas, key=lambda item: item.ref))
 
 
 def _of_kind(objects: tuple[ClusterObject | Workload, ...], kind: type[T]) -> tuple[T, ...]:

@@ -13,7 +13,7 @@ from claimsmith.model.claim import DeviceClass, ResourceClaim, ResourceClaimTemp
 from claimsmith.model.names import ClaimRef, PodRef
 from claimsmith.model.node import Node
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
-from claimsmith.model.policy import BudgetRef, DisruptionBudget, PriorityClass, ResourceQuota
+from claimsmith.model.policy import BudgetRef, DisruptionBudget, PriorityClass, QuotaRef, ResourceQuota
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.record import Namespace
 from claimsmith.model.snapshot import ClusterSnapshot
@@ -84,7 +84,7 @@ class ClusterCache:
         self._templates: dict[ClaimRef, ResourceClaimTemplate] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._budgets: dict[BudgetRef, DisruptionBudget] = {}
-        self._quotas: dict[tuple[str, str], ResourceQuota] = {}
+        self._quotas: dict[QuotaRef, ResourceQuota] = {}
         self._priorities: dict[str, PriorityClass] = {}
         self._slices: dict[str, ResourceSlice] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
@@ -273,7 +273,7 @@ class ClusterCache:
     def see_quota(self, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
         """Take in a change of a quota."""
         self._sorted.pop(_QUOTAS, None)
-        self._put(self._quotas, _quota_key(old), _quota_key(new), new)
+        self._put(self._quotas, old.ref if old else None, new.ref if new else None, new)
 
     def see_priority_class(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
         """Take in a change of a priority class."""
@@ -304,10 +304,6 @@ class ClusterCache:
 
     def _spoil(self) -> None:
         self._snapshot = None
-
-
-def _quota_key(quota: ResourceQuota | None) -> tuple[str, str] | None:
-    return None if quota is None else (quota.metadata.namespace, quota.metadata.name)
 
 
 def _template_ref(template: ResourceClaimTemplate | None) -> ClaimRef | None:

@@ -112,7 +112,7 @@ class SchedulerTrial:
                 self._cache.see_claim(claim, None)
 
     def _follow(self, snapshot: ClusterSnapshot) -> None:
-        """Make the cache show a snapshot."""
+        """Make the cache show what of a snapshot counts for the scheduler's decisions."""
         cache, seen = self._cache, self._seen
         if snapshot is seen:
             return
@@ -124,8 +124,6 @@ class SchedulerTrial:
         _follow_map(seen.pods, snapshot.pods, cache.see_pod)
         if seen.namespace_labels is not snapshot.namespace_labels:
             _follow_map(_spaces(seen), _spaces(snapshot), cache.see_namespace)
-        if seen.quotas != snapshot.quotas:
-            _follow_map(_by_name(seen.quotas), _by_name(snapshot.quotas), cache.see_quota)
         if seen.slices is not snapshot.slices:
             _follow_map(_by_name(seen.slices), _by_name(snapshot.slices), cache.see_slice)
         if seen.taint_rules != snapshot.taint_rules:

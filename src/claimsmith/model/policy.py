@@ -20,6 +20,7 @@ __all__ = [
     "LabelRequirement",
     "LabelSelector",
     "PriorityClass",
+    "QuotaRef",
     "QuotaScope",
     "ResourceQuota",
 ]
@@ -33,6 +34,16 @@ SYSTEM_PRIORITIES: Final[Mapping[str, int]] = MappingProxyType(
 
 class BudgetRef(NamedTuple):
     """A PodDisruptionBudget by namespace and name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class QuotaRef(NamedTuple):
+    """A ResourceQuota by namespace and name."""
 
     namespace: str
     name: str
@@ -135,6 +146,11 @@ class ResourceQuota:
     hard: Mapping[str, Quantity] = field(default_factory=dict)
     used: Mapping[str, Quantity] = field(default_factory=dict)
     scopes: tuple[QuotaScope, ...] = ()
+
+    @property
+    def ref(self) -> QuotaRef:
+        """Namespace and name."""
+        return QuotaRef(self.metadata.namespace, self.metadata.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ def _find_gaps(
         total = sum(takers.values())
         if total and used[resource] + total > hard.milli_value():
             yield QuotaGap(
-                quota=f"{namespace}/{quota.metadata.name}",
+                quota=str(quota.ref),
                 resource=resource,
                 hard=hard.milli_value(),
                 used=used[resource],

@@ -301,7 +301,7 @@ def _remove_devices(snapshot: ClusterSnapshot, devices: frozenset[DeviceId]) -> 
 
 
 def _set_quota(snapshot: ClusterSnapshot, quota: ResourceQuota) -> ClusterSnapshot:
-    quotas = {(item.metadata.namespace, item.metadata.name): item for item in (*snapshot.quotas, quota)}
+    quotas = {item.ref: item for item in (*snapshot.quotas, quota)}
     return replace(snapshot, quotas=tuple(quotas[key] for key in sorted(quotas)))
 
 
