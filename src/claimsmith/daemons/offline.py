@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from claimsmith.allocate.explain.pending import explain_pending
-from claimsmith.allocate.explain.quota import add_quotas, find_quota_gaps
+from claimsmith.allocate.explain.quota import add_quotas
 from claimsmith.allocate.explain.report import format_note
 from claimsmith.allocate.explain.values import Explanation
 from claimsmith.allocate.prepared.index import PreparedCluster
@@ -19,7 +19,8 @@ from claimsmith.api.objects import ModelObject, parse_manifest
 from claimsmith.api.snapshotfile import iter_objects
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.clusterplan import ONLY_NODE
-from claimsmith.daemons.made_claims import find_missing_template, name_special_claim, plan_made_claims
+from claimsmith.daemons.made_claims import name_special_claim
+from claimsmith.daemons.offline_claims import ClaimMaker, MadeClaims
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
 from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
 from claimsmith.daemons.scheduler_joint import JointDecider
@@ -122,6 +123,7 @@ class OfflineCluster:
         self._decider = Decider(self._cache, self._cluster)
         joint = None if like_upstream else JointDecider(self._cache, self._cluster, self._decider)
         self._gangs = GangDecider(self._cache, self._decider, joint=joint)
+        self._maker = ClaimMaker(self._cache)
         self._directory = GangDirectory(self._cache.groups, waits=lambda _: True)
         self._cache.subscribe_pods(self._directory.see_pod)
         self._pods: list[Pod] = []
@@ -303,38 +305,23 @@ class OfflineCluster:
     # --- deciding -----------------------------------------------------------------------------------------------------
 
     def _decide_pod(self, pod: Pod) -> OfflineDecision:
-        before = pod
-        pod = self._make_claims(pod)
-        target = f"pod/{pod.ref}"
-        missing = self._find_missing_template(pod)
+        made = self._maker.make(pod)
+        missing = self._maker.find_missing_template(made.pod)
         if missing:
-            return OfflineDecision(target=target, outcome="pending", message=missing)
-        made = [name for entry, name in pod.claim_names.items() if name and entry not in before.claim_names]
-        exceeded = self._find_exceeded(pod, made)
-        if exceeded is not None:
-            return exceeded
-        outcome = self._decider.decide(pod)
-        return self._take(pod, outcome) if isinstance(outcome, Placed) else _refused(pod, outcome)
+            return OfflineDecision(target=f"pod/{pod.ref}", outcome="pending", message=missing)
+        if made.gaps:
+            return self._explain_gaps(made)
+        outcome = self._decider.decide(made.pod)
+        return self._take(made.pod, outcome) if isinstance(outcome, Placed) else _refused(made.pod, outcome)
 
-    def _find_exceeded(self, pod: Pod, made: Iterable[str]) -> OfflineDecision | None:
-        """Return why claims can't be made for a pod, if quotas are what keeps them from it; they are gone then.
-
-        Args:
-            pod: The pod.
-            made: Names of the claims that would have been made.
-        """
-        seen = self._cache.snapshot()
-        claims = [seen.claims[ref] for name in made if (ref := ClaimRef(pod.ref.namespace, name)) in seen.claims]
-        gaps = find_quota_gaps(seen.quotas, claims, others=seen.claims.values())
-        if not gaps:
-            return None
-        self._cluster.update(seen)
-        nodes = tuple(self._cache.nodes.values())
-        wanted = [claim for claim in self._claims_of(pod) if claim.allocation is None]
-        device = explain_pending(self._cluster, wanted, nodes=nodes, limits=self._decider.limits)
-        for claim in claims:
-            self._cache.see_claim(claim, None)
-        return _pending(f"pod/{pod.ref}", add_quotas(device, gaps))
+    def _explain_gaps(self, made: MadeClaims) -> OfflineDecision:
+        """Return why a pod waits whose claims quotas keep from being made."""
+        with self._maker.as_if_made(made.claims):
+            self._cluster.update(self._cache.snapshot())
+            nodes = tuple(self._cache.nodes.values())
+            wanted = [claim for claim in self._claims_of(made.pod) if claim.allocation is None]
+            device = explain_pending(self._cluster, wanted, nodes=nodes, limits=self._decider.limits)
+        return _pending(f"pod/{made.pod.ref}", add_quotas(device, made.gaps))
 
     def _find_gang(self, pod: Pod) -> Gang | None:
         """Return the gang that a pod belongs to, as it stands; None when the pod is decided by itself."""
@@ -346,15 +333,47 @@ class OfflineCluster:
 
     def _decide_gang(self, gang: Gang) -> Iterator[OfflineDecision]:
         """Decide for the pods of a gang together; those beyond what it needs may get nothing."""
-        gang = replace(gang, waiting=tuple(self._make_claims(pod) for pod in gang.waiting))
-        missing = next(filter(None, map(self._find_missing_template, gang.waiting)), "")
-        outcome = self._gangs.decide(gang)
+        made = [self._maker.make(pod) for pod in gang.waiting]
+        gang = replace(gang, waiting=tuple(item.pod for item in made))
         name = f"podgroup/{gang.ref}"
+        missing = next(filter(None, map(self._maker.find_missing_template, gang.waiting)), "")
+        barred = [item for item in made if item.gaps] if not (missing or gang.describe_gap()) else []
+        left = tuple(item.pod for item in made if item not in barred)
+        if barred and len(left) < gang.needed:
+            yield from self._refuse_gang(gang, made)
+            return
+        gang = replace(gang, waiting=left)
+        outcome = self._gangs.decide(gang)
         if isinstance(outcome, Unplaced):
             for pod in gang.waiting:
                 yield replace(_refused(pod, replace(outcome, message=missing or outcome.message)), group=name)
-            return
-        yield from (replace(decision, group=name) for decision in self._take_gang(gang, outcome))
+        else:
+            yield from (replace(decision, group=name) for decision in self._take_gang(gang, outcome))
+        yield from (replace(self._explain_gaps(item), group=name) for item in barred)
+
+    def _refuse_gang(self, gang: Gang, made: Sequence[MadeClaims]) -> Iterator[OfflineDecision]:
+        """Refuse all pods of a gang because quotas don't allow the claims of as many as it needs."""
+        allowed = [item for item in made if not item.gaps]
+        self._maker.unmake(claim for item in allowed for claim in item.claims)
+        needed = [*allowed, *(item for item in made if item.gaps)][: gang.needed]
+        claims = tuple({claim.ref: claim for item in needed for claim in item.claims}.values())
+        gaps = self._maker.find_gaps(claims)
+        with self._maker.as_if_made(claims):
+            outcome = self._gangs.decide(replace(gang, waiting=tuple(item.pod for item in needed)))
+        explanation = add_quotas(self._explain_outcome(outcome), gaps)
+        count, least = len(gang.placed) + len(allowed), gang.min_count
+        text = f"pod group {gang.ref}: quotas allow the claims of {count} of at least {least} pods"
+        explanation = replace(explanation, notes=(*explanation.notes, text))
+        for pod in gang.waiting:
+            decision = _pending(f"pod/{pod.ref}", explanation)
+            yield replace(decision, group=f"podgroup/{gang.ref}", message=f"{text}; {decision.message}")
+
+    def _explain_outcome(self, outcome: GangPlaced | Unplaced) -> Explanation:
+        """Return what a decision for a gang says of nodes and devices."""
+        if isinstance(outcome, GangPlaced):
+            fits = tuple(dict.fromkeys(placed.node for _, placed in outcome.placed))
+            return Explanation(node_count=len(self._cache.nodes), fits=fits)
+        return outcome.explanation or Explanation(node_count=len(self._cache.nodes))
 
     def _take_gang(self, gang: Gang, outcome: GangPlaced) -> Iterator[OfflineDecision]:
         got = {pod.uid: placed for pod, placed in outcome.placed}
@@ -395,19 +414,6 @@ class OfflineCluster:
             refused = refused or isinstance(decision, Refused)
         explanation = explain_pending(self._cluster, (claim,), nodes=nodes, limits=self._decider.limits)
         return replace(_pending(target, explanation), outcome="refused" if refused else "pending")
-
-    def _make_claims(self, pod: Pod) -> Pod:
-        """Make the claims that the pod wants from templates, as the claim controller does."""
-        ref = find_group_ref(pod)
-        group = self._cache.groups.get(ref) if ref is not None else None
-        templates = self._cache.snapshot().templates
-        pod, made = plan_made_claims(pod, group, templates=templates, find_claim=self._cache.claims.find)
-        for claim in made:
-            self._cache.see_claim(None, claim)
-        return pod
-
-    def _find_missing_template(self, pod: Pod) -> str:
-        return find_missing_template(pod, self._cache.snapshot().templates)
 
     def _lone_claims(self) -> list[ResourceClaim]:
         """Return waiting claims that no pod names."""

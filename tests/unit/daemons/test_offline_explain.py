@@ -87,6 +87,14 @@ def test_a_pod_group_is_explained_by_the_pod_that_fits_beside_no_other() -> None
     assert "lower the minCount of pod group default/gang from 3 to 2 → 1 node (alpha)" in text
 
 
+def test_a_quota_that_keeps_a_gang_is_raised_for_all_that_it_needs() -> None:
+    group = GROUP.replace("minCount: 3", "minCount: 2")
+    text = told(explain("podgroup/gang", QUOTA, group, *(pod(f"p{number}", group="gang") for number in range(3))))
+
+    assert "raise gpu.deviceclass.resource.k8s.io/devices of quota default/team to 2 → 1 node (alpha)" in text
+    assert "note: pod group default/gang: quotas allow the claims of 1 of at least 2 pods" in text
+
+
 def test_a_pod_of_a_gang_is_explained_like_the_gang() -> None:
     pods = [pod(f"p{number}", group="gang") for number in range(3)]
 

@@ -14,6 +14,12 @@ metadata: {name: gang}
 spec:
   schedulingPolicy: {gang: {minCount: 2}}
 """
+QUOTA = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: team}
+spec: {hard: {"gpu.deviceclass.resource.k8s.io/devices": "%d"}}
+"""
 MEMBER = "schedulingGroup: {podGroupName: gang}"
 
 
@@ -68,6 +74,43 @@ def test_a_missing_template_keeps_the_whole_gang_waiting() -> None:
 
     assert {item.outcome for item in found} == {"pending"}
     assert "claim template default/none does not exist; create it" in found[0].message
+
+
+def test_a_gang_whose_claims_break_a_quota_is_refused_with_the_quota() -> None:
+    found = decide(QUOTA % 1, GROUP, pod("a", more=MEMBER), pod("b", more=MEMBER))
+
+    assert outcomes(found) == [("a", "pending", []), ("b", "pending", [])]
+    assert {item.message.partition(" more needed")[0] for item in found} == {
+        "pod group default/gang: quotas allow the claims of 1 of at least 2 pods; 0/1 nodes can serve the claims; "
+        "quota default/team: 0 of 1 gpu.deviceclass.resource.k8s.io/devices used, 2"
+    }
+    assert [reason.kind for reason in found[0].reasons] == ["quota"]
+
+
+def test_a_gang_that_a_quota_refuses_takes_nothing_of_it() -> None:
+    found = decide(QUOTA % 1, GROUP, pod("a", more=MEMBER), pod("b", more=MEMBER), pod("alone"))
+
+    assert outcomes(found)[2] == ("alone", "allocated", ["one"])
+
+
+def test_a_pod_beyond_the_least_count_is_told_of_the_quota_by_itself() -> None:
+    found = decide(QUOTA % 2, GROUP, *(pod(name, more=MEMBER) for name in "abc"))
+
+    assert outcomes(found) == [("a", "allocated", ["one"]), ("b", "allocated", ["two"]), ("c", "pending", [])]
+    assert "claim default/c-gpu-0: quota default/team: 2 of 2 " in found[2].message
+
+
+def test_a_claim_of_the_group_counts_once_for_its_quota() -> None:
+    group = f"{GROUP}  resourceClaims: [{{name: gpu, resourceClaimTemplateName: any}}]\n"
+    found = decide(QUOTA % 1, group, *(pod(name, more=MEMBER) for name in "ab"))
+
+    assert outcomes(found) == [("a", "allocated", ["one"]), ("b", "allocated", ["one"])]
+
+
+def test_a_gang_that_is_not_complete_waits_for_its_pods_first() -> None:
+    (found,) = decide(QUOTA % 0, GROUP, pod("a", more=MEMBER))
+
+    assert found.message == "pod group default/gang has 1 of at least 2 pods; create the others"
 
 
 def test_like_upstream_the_tours_gang_starves() -> None:
