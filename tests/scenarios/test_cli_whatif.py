@@ -223,6 +223,33 @@ def test_moves_make_room_for_pods_of_a_file() -> None:
     assert ran.out.endswith("reached with 1 move\n")
 
 
+def test_a_cluster_is_read_once_for_goals_of_several_files(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(Path(PAIR).read_text(encoding="utf-8").replace("name: pair", "name: other"), encoding="utf-8")
+    goals = ("--goal", f"{PAIR}=1", "--goal", f"{other}=1")
+    ran = call_claimsmith("defrag", *goals, "-f", "-", text=Path(CLUSTER).read_bytes())
+
+    assert ran.code == 0, ran.err
+    assert "room for default/pair: 1 → 1\nroom for default/other: 0 → 1\n" in ran.out
+
+
+def test_goals_of_files_that_bring_the_same_object_are_taken_together(tmp_path: Path) -> None:
+    shared = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"
+    texts = {name: Path(PAIR).read_text(encoding="utf-8").replace("name: pair", f"name: {name}") for name in "ab"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text + shared, encoding="utf-8")
+
+    assert run("defrag", "--goal", f"{tmp_path}/a=1", "--goal", f"{tmp_path}/b=1").code == 0
+
+
+def test_goals_of_files_that_disagree_about_an_object_are_refused(tmp_path: Path) -> None:
+    for name in "ab":
+        shared = f"---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: team, labels: {{of: {name}}}}}\n"
+        (tmp_path / name).write_text(Path(PAIR).read_text(encoding="utf-8") + shared, encoding="utf-8")
+
+    assert "found a second Namespace team" in complaint(run("defrag", "--goal", f"{tmp_path}/a=1", "--goal", f"{tmp_path}/b=1"))
+
+
 def test_the_largest_partition_is_told() -> None:
     ran = call_claimsmith("defrag", "--goal", "profile", "-f", "-", text=CARDS.encode())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +26,7 @@ __all__ = [
     "parse_pod_ref",
     "read_templates",
     "read_thought_pod",
+    "read_thought_pods",
 ]
 
 COST: Final = "claimsmith.dev/cost"
@@ -59,21 +60,52 @@ def read_thought_pod(source: ClusterSource, path: str) -> ThoughtPod:
     Raises:
         InputError: The file has not exactly one pod, or the source can't be used.
     """
+    return read_thought_pods(source, [path])[0]
+
+
+def read_thought_pods(source: ClusterSource, paths: Sequence[str]) -> tuple[ThoughtPod, ...]:
+    """Return the one pod of each file, and one cluster with what all files bring besides; the source is read once.
+
+    An object that stands in several files counts once when it is the same in all of them.
+
+    Raises:
+        InputError: A file has not exactly one pod, two files disagree about an object, or the source can't be used.
+    """
+    drafts = [_draft_pod(path, number) for number, path in enumerate(paths)]
+    rest: list[Manifest] = []
+    for item in (item for draft in drafts for item in draft.rest):
+        if all(item.object != known.object for known in rest):
+            rest.append(item)
+    snapshot = source.open(more=(*rest, *(draft.pod for draft in drafts))).snapshot
+    thought = {draft.ref for draft in drafts}
+    bare = replace(snapshot, pods={ref: pod for ref, pod in snapshot.pods.items() if ref not in thought})
+    return tuple(ThoughtPod(pod=snapshot.pods[draft.ref], snapshot=bare, name=draft.name) for draft in drafts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """The manifests of a file with one pod: the pod under a name that no other one has, and the rest."""
+
+    name: str
+    ref: PodRef
+    pod: Manifest
+    rest: tuple[Manifest, ...]
+
+
+def _draft_pod(path: str, number: int) -> _Draft:
     from claimsmith.cli.inputs import read_manifests
+    from claimsmith.model.names import PodRef
 
     manifests = read_manifests([path])
     pods = [item for item in manifests if item.object.get("kind") == "Pod"]
     if len(pods) != 1:
         raise InputError(f"{path}: found {len(pods)} pods, allowed one; name a file with the pod to be copied")
-    rest = tuple(item for item in manifests if item is not pods[0])
     metadata = pods[0].object.get("metadata") or {}
-    named = {**metadata, "name": f"{metadata.get('name') or metadata.get('generateName') or 'pod'}-what-if"}
-    renamed = replace(pods[0], object=_without_place(pods[0].object, named))
-    snapshot = source.open(more=(*rest, renamed)).snapshot
-    found = next(pod for pod in snapshot.pods.values() if pod.metadata.name == named["name"])
-    left = {ref: pod for ref, pod in snapshot.pods.items() if pod is not found}
-    name = f"{found.metadata.namespace}/{metadata.get('name') or metadata.get('generateName') or 'pod'}"
-    return ThoughtPod(pod=found, snapshot=replace(snapshot, pods=left), name=name)
+    name = str(metadata.get("name") or metadata.get("generateName") or "pod")
+    ref = PodRef(str(metadata.get("namespace") or "default"), f"{name}-what-if-{number}")
+    pod = replace(pods[0], object=_without_place(pods[0].object, {**metadata, "name": ref.name}))
+    rest = tuple(item for item in manifests if item is not pods[0])
+    return _Draft(name=f"{ref.namespace}/{name}", ref=ref, pod=pod, rest=rest)
 
 
 def _without_place(obj: Any, metadata: dict[str, Any]) -> dict[str, Any]:
@@ -258,23 +290,12 @@ def parse_goal(texts: Iterable[str], source: ClusterSource) -> tuple[ClusterSnap
 def _read_shapes(texts: list[str], source: ClusterSource) -> tuple[ClusterSnapshot, Goal]:
     from claimsmith.allocate.replan.defrag import Goal, Shape
 
-    shapes, snapshot = [], None
-    for text in texts:
-        path, wanted = (text, None) if Path(text).exists() else _split_count(text, "--goal", "FILE=N")
-        found = read_thought_pod(source, path)
-        snapshot = found.snapshot if snapshot is None else _join(snapshot, found.snapshot)
-        shapes.append(Shape(name=found.name, pod=found.pod, wanted=wanted))
-    assert snapshot is not None
-    return snapshot, Goal(name="room for pods", shapes=tuple(shapes))
-
-
-def _join(left: ClusterSnapshot, right: ClusterSnapshot) -> ClusterSnapshot:
-    return replace(
-        left,
-        classes={**right.classes, **left.classes},
-        templates={**right.templates, **left.templates},
-        claims={**right.claims, **left.claims},
+    split = [(text, None) if Path(text).exists() else _split_count(text, "--goal", "FILE=N") for text in texts]
+    found = read_thought_pods(source, [path for path, _ in split])
+    shapes = tuple(
+        Shape(name=item.name, pod=item.pod, wanted=wanted) for item, (_, wanted) in zip(found, split, strict=True)
     )
+    return found[0].snapshot, Goal(name="room for pods", shapes=shapes)
 
 
 def _make_nodes(snapshot: ClusterSnapshot, text: str) -> tuple[ClusterSnapshot, Goal]:
