@@ -15,6 +15,7 @@ from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
     from claimsmith.allocate.whatif import DrainOutcome, FitCount, NodePurchase, NodeTemplate
+    from claimsmith.allocate.whatif.trial import PlacePod
     from claimsmith.model.snapshot import ClusterSnapshot
 
 __all__ = ["drain", "whatif"]
@@ -79,7 +80,7 @@ def whatif(  # noqa: PLR0913 - each is one option of the command
     elif templates and not add_node:
         _finish(_show_purchase(find_cheapest_nodes(after, tuple(known.values()), place=place), output))
     else:
-        _finish(_show_queue(before, after, output))
+        _finish(_show_queue(before, after, place, output))
 
 
 @reads_cluster
@@ -106,14 +107,12 @@ def _finish(is_done: bool) -> None:
         raise typer.Exit(Exit.DOES_NOT_FIT)
 
 
-def _show_queue(before: ClusterSnapshot, after: ClusterSnapshot, output: Format) -> bool:
+def _show_queue(before: ClusterSnapshot, after: ClusterSnapshot, place: PlacePod, output: Format) -> bool:
     """Show what becomes of the pods that wait, before and after; tell whether all of them run."""
     from claimsmith.allocate.whatif.draining import find_waiting
     from claimsmith.allocate.whatif.trial import Placement, place_all
     from claimsmith.cli.thought_values import decision_value
-    from claimsmith.daemons.trial import SchedulerTrial
 
-    place = SchedulerTrial()
     _, was = place_all(before, find_waiting(before), place=place, explain=False)
     _, now = place_all(after, find_waiting(after), place=place)
     earlier = {item.pod.ref: item for item in was}
