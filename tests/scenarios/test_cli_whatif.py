@@ -247,7 +247,9 @@ def test_goals_of_files_that_disagree_about_an_object_are_refused(tmp_path: Path
         shared = f"---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: team, labels: {{of: {name}}}}}\n"
         (tmp_path / name).write_text(Path(PAIR).read_text(encoding="utf-8") + shared, encoding="utf-8")
 
-    assert "found a second Namespace team" in complaint(run("defrag", "--goal", f"{tmp_path}/a=1", "--goal", f"{tmp_path}/b=1"))
+    assert "found a second Namespace team" in complaint(
+        run("defrag", "--goal", f"{tmp_path}/a=1", "--goal", f"{tmp_path}/b=1")
+    )
 
 
 def test_the_largest_partition_is_told() -> None:
