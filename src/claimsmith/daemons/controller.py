@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-import uuid
 from dataclasses import dataclass, field
 
 from claimsmith.daemons.controller_retries import RetryPolicy, RetryWatcher
 from claimsmith.daemons.controller_returns import ReturnWatcher
 from claimsmith.kube.client import KubeClient
-from claimsmith.kube.lease import LeaderLease, LeaseTimes
+from claimsmith.kube.lease import LeaderLease, LeaseTimes, make_identity
 from claimsmith.kube.reflector import ObjectKey
 from claimsmith.telemetry import get_logger, log_event
 
@@ -47,7 +44,7 @@ async def run_controller(client: KubeClient, options: ControllerOptions | None =
     What it does is harmless when two do it for a moment: a pod is touched twice.
     """
     chosen = options or ControllerOptions()
-    identity = chosen.identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+    identity = chosen.identity or make_identity()
     key = ObjectKey(chosen.namespace, CONTROLLER_NAME)
     lease = LeaderLease(client, key, identity=identity, times=chosen.times)
     try:

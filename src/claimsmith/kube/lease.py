@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ from claimsmith.kube.client import KubeObject
 from claimsmith.kube.reflector import ObjectKey
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["LeaderLease", "LeaseClient", "LeaseTimes"]
+__all__ = ["LeaderLease", "LeaseClient", "LeaseTimes", "make_identity"]
 
 _log = get_logger("kube")
 
@@ -81,7 +84,10 @@ class LeaderLease:
         self._clock = clock
         self._seen_version = ""
         self._seen_at_s = 0.0
+        self._held_at_s = 0.0
         self.is_leader = False
+        self.last_error: ApiError | None = None
+        """Why the Lease could not be asked for last time; None when it could."""
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, do the work while it is held, give it back.
@@ -103,11 +109,16 @@ class LeaderLease:
 
     async def try_hold(self) -> bool:
         """Take or renew the lease if that is possible, and tell whether this candidate holds it."""
+        asked_at_s = self._clock()  # others may count from here on, not from when the answer comes
         try:
             self.is_leader = await self._try_hold()
+            self.last_error = None
         except ApiError as error:
+            self.last_error = error
             log_event(_log, logging.WARNING, "lease not held", lease=f"{self._namespace}/{self._name}", error=error)
             return False
+        if self.is_leader:
+            self._held_at_s = asked_at_s
         return self.is_leader
 
     async def release(self) -> None:
@@ -115,22 +126,31 @@ class LeaderLease:
         if not self.is_leader:
             return
         self.is_leader = False
-        with suppress(ApiError):
-            lease = await self._client.get(LEASE, self._name, namespace=self._namespace)
-            spec = lease.setdefault("spec", {})
-            if spec.get("holderIdentity") == self._identity:
-                spec.update(holderIdentity="", leaseDurationSeconds=1)
-                await self._client.update(LEASE, lease)
+        with suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(self._times.renew_deadline_s):
+                await self._give_back()
+
+    async def _give_back(self) -> None:
+        lease = await self._client.get(LEASE, self._name, namespace=self._namespace)
+        spec = lease.setdefault("spec", {})
+        if spec.get("holderIdentity") == self._identity:
+            spec.update(holderIdentity="", leaseDurationSeconds=1)
+            await self._client.update(LEASE, lease)
 
     async def _keep(self) -> None:
-        """Renew until that has failed for too long."""
-        held_at_s = self._clock()
-        while self._clock() - held_at_s < self._times.renew_deadline_s:
+        """Renew until that has failed for too long, or has had no answer."""
+        while self._left_s() > 0:
             await self._pause(self._times.retry_s)
-            if await self.try_hold():
-                held_at_s = self._clock()
-            elif not self.is_leader:
+            try:
+                async with asyncio.timeout(max(0.0, self._left_s())):
+                    if not await self.try_hold() and not self.is_leader:
+                        return
+            except TimeoutError:
                 return
+
+    def _left_s(self) -> float:
+        """Seconds until this candidate must not count as the leader any more."""
+        return self._held_at_s + self._times.renew_deadline_s - self._clock()
 
     async def _try_hold(self) -> bool:
         try:
@@ -175,6 +195,11 @@ class LeaderLease:
                 "leaseTransitions": 0,
             },
         }
+
+
+def make_identity() -> str:
+    """Return a name for a candidate that no other process has: host, process and something random."""
+    return f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
 
 
 async def _cancel(task: asyncio.Future[None]) -> None:
