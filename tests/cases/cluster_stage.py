@@ -46,7 +46,7 @@ class ClusterStage:
 
     async def wait_ready(self) -> None:
         """Return once the scheduler schedules."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self._scheduler.ready.wait()
 
     async def start_controllers(self) -> None:

@@ -83,7 +83,7 @@ async def _run(nvml: Mapping[str, Any], item: Mapping[str, Any]) -> _Seen:
         stage.driver.devices = {device.name: device for device in _devices(nvml)}
         await stage.start_driver()
         if stage.agent is not None:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await stage.agent.wait_published()
         for resource in _resources(nvml):
             await _create_class(stage, resource)

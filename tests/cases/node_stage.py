@@ -145,7 +145,7 @@ class NodeStage:
         """Start a kubelet, which wipes the node's slices."""
         kubelet = self.node.kubelet = self.node.new_kubelet()
         self._kubelet_task = asyncio.create_task(kubelet.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await kubelet.wait_ready()
 
     async def stop_kubelet(self) -> None:

@@ -48,7 +48,7 @@ async def published(
         task = asyncio.create_task(publisher.run())
 
         async def read() -> tuple[ResourceSlice, ...]:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await publisher.wait_published()
             return await list_slices(client)
 
@@ -70,7 +70,7 @@ async def _judge_discovered(case: CaseFile) -> list[str]:
         async with api_server(b.NODE) as client:
             options = AgentOptions(boot_id="boot")
             async with Agent([driver], node_name=b.NODE, client=client, paths=paths, options=options) as agent:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     await agent.wait_published()
                 return list(judge_discovered(case.content["expect"], await list_slices(client), agent.states()[0]))
 

@@ -82,7 +82,7 @@ async def bombard(calls: list[tuple[Method[Any, Any], bytes]]) -> tuple[list[grp
 async def _send_to(bench: PluginBench, method: Method[Any, Any], data: bytes) -> grpc.StatusCode:
     socket = bench.registrar if method in (GET_INFO, NOTIFY) else bench.service
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await send(channel, method, data)
 
 

@@ -52,7 +52,7 @@ class ManualTime:
 
     async def sleepers(self, count: int) -> None:
         """Wait until so many tasks sleep: one is the kubelet's watch over its plugins."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self._sleepers) < count:
                 self._more.clear()
                 await self._more.wait()
@@ -90,7 +90,7 @@ class KeptEvents:
         self.more.set()
 
     async def wait_for(self, reason: str) -> str:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 self.more.clear()
                 for found, message in self.messages:
@@ -148,7 +148,7 @@ class EmbeddedNode:
         """Run a kubelet until the block ends."""
         kubelet = kubelet or self.kubelet
         async with task(kubelet.run()):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await kubelet.wait_ready()
             yield kubelet
 
@@ -161,7 +161,7 @@ class EmbeddedNode:
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait until something holds; looked at again whenever a pod changes."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -207,7 +207,7 @@ class EmbeddedNode:
 
     async def wait_until_free(self, kubelet: EmbeddedKubelet) -> None:
         """Wait until no pod uses a claim."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while kubelet.claims.states():
                 self.time.advance(0.5)
                 await asyncio.sleep(0)

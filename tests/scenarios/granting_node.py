@@ -114,7 +114,7 @@ def quick(rules: Sequence[ResourceRule] = (RULE,), **changes: Any) -> DevicePlug
 
 async def reaches(node: EmbeddedNode, condition: Callable[[], bool]) -> None:
     """Wait until something holds; looked at again after each answer of the API server."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await node.client.list(NODES)
 

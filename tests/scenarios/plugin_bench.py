@@ -87,7 +87,7 @@ async def call(path: Path, method: Method[Any, Any], message: Any) -> Any:
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
-        return await rpc(message, timeout=20)
+        return await rpc(message, timeout=60)
 
 
 async def prepare(bench: PluginBench, *names: str) -> dict[str, v1.NodePrepareResourceResponse]:

@@ -15,7 +15,7 @@ from claimsmith.embedded.store import Store
 from claimsmith.kube.client import KubeClient, KubeObject, Preconditions
 from claimsmith.model.pool import ResourceSlice
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class CountingClient(KubeClient):

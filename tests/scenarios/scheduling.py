@@ -50,7 +50,7 @@ class Bench:
     def hear(self, old: object, new: object) -> None:
         self.changed.set()
 
-    async def until(self, condition: Callable[[], bool], *, within_s: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], bool], *, within_s: float = 60.0) -> None:
         """Return once the condition holds; it is looked at after every change that the server shows."""
         try:
             async with asyncio.timeout(within_s):
@@ -191,7 +191,7 @@ async def bench(
         found.listen()
         tasks = [asyncio.create_task(run) for run in (informers.run(), scheduler.run(), controllers.run())]
         try:
-            await asyncio.wait_for(scheduler.ready.wait(), 20)
+            await asyncio.wait_for(scheduler.ready.wait(), 60)
             yield found
         finally:
             for task in tasks:

@@ -42,7 +42,7 @@ class Bench(Driver):
         self.error: Exception | None = None
         self.report: ReportHealth | None = None
         self.changed: InventoryChanged | None = None
-        self.watching = threading.Event()
+        self.watching, self.listening = threading.Event(), threading.Event()
         self._failures = threading.Semaphore(0)
 
     def discover(self) -> Inventory:
@@ -61,20 +61,22 @@ class Bench(Driver):
 
     def watch_inventory(self, changed: InventoryChanged, stop: StopSignal) -> None:
         self.changed = changed
+        self.listening.set()
         stop.wait()
 
     async def fails(self, times: int) -> None:
         """Return when `discover` has failed so often; all but the last failure are then known."""
         for _ in range(times):
-            assert await asyncio.to_thread(self._failures.acquire, timeout=5)
+            assert await asyncio.to_thread(self._failures.acquire, timeout=60)
 
     def say(self, device: str, *, healthy: bool) -> None:
-        assert self.watching.wait(5)
+        assert self.watching.wait(60)
         assert self.report is not None
         self.report(DeviceHealth(device=device, healthy=healthy, cause="" if healthy else "xid-79"))
 
     def become(self, *names: str) -> None:
         self.names = list(names)
+        assert self.listening.wait(60)
         assert self.changed is not None
         self.changed()
 

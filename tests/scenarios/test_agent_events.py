@@ -47,11 +47,11 @@ def paths(tmp_path: Path) -> NodePaths:
 
 async def event(client: KubeClient, reason: str) -> KubeObject:
     """Wait for an event with a reason; return it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         listed = await client.list(EVENT, field_selector=f"reason={reason}")
         if listed.items:
             return listed.items[0]
-        async for change in client.watch(EVENT, resource_version=listed.resource_version, timeout_s=20):
+        async for change in client.watch(EVENT, resource_version=listed.resource_version, timeout_s=90):
             if change.object.get("reason") == reason:
                 return change.object
     raise AssertionError(reason)

@@ -34,7 +34,7 @@ from tests.unit.node.recording_driver import RecordingDriver
 RESOURCE = "example.com/gpu"
 PLUGIN = DevicePluginOptions(rules=(ResourceRule(resource=RESOURCE),), poll_s=0.02, reconcile_s=0.02)
 REPORT = ReportPace(interval_s=0.02)
-WAIT_S = 40.0
+WAIT_S = 60.0
 
 
 class Cards(RecordingDriver):

@@ -64,7 +64,7 @@ async def agent(
 async def wait_objects(
     client: KubeClient, kind: Kind, holds: Callable[[Sequence[KubeObject]], bool]
 ) -> list[KubeObject]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds(found := (await client.list(kind)).items):
             continue
         return found

@@ -198,10 +198,10 @@ async def test_a_full_claim_lets_new_pods_in_as_finished_ones_leave() -> None:
         await cluster.end_pod("done-0")
         await cluster.end_pod("done-1")
         await cluster.add_pod("new-0", "mine")
-        await cluster.until(lambda: bool(cluster.node_of("new-0")), within_s=30)
+        await cluster.until(lambda: bool(cluster.node_of("new-0")))
         first = list(cluster.users("mine"))
         await cluster.add_pod("new-1", "mine")
-        await cluster.until(lambda: bool(cluster.node_of("new-1")), within_s=30)
+        await cluster.until(lambda: bool(cluster.node_of("new-1")))
         await cluster.add_pod("new-2", "mine")
         await cluster.until(lambda: told(cluster, "new-2"))
 

@@ -108,6 +108,8 @@ def running(place: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[byt
 
         def wait(message: str) -> dict[str, Any]:
             for raw in lines:
+                if not raw.startswith(b"{"):
+                    continue  # What libraries complain of is no line of the log.
                 line: dict[str, Any] = json.loads(raw)
                 if line["message"] == message:
                     return line
@@ -122,7 +124,7 @@ def running(place: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[byt
 
 def end(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
     process.send_signal(number)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     return process.returncode
 
 
@@ -141,9 +143,9 @@ def test_an_agent_that_listens_says_what_it_waits_for(place: Path) -> None:
     with running(place, "agent", "--node-name", "node-a", "--listen", "0", *arguments) as (_, wait):
         port = wait("Agent listens")["fields"]["port"]
         wait("Agent runs")
-        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60).read().decode()
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60)
         text = refused.value.read().decode()
 
     assert 'claimsmith_published_devices{driver="sim.claimsmith.dev"} 0.0' in metrics

@@ -29,7 +29,7 @@ async def watching(client: KubeClient) -> AsyncIterator[RetryWatcher]:
     watcher = RetryWatcher(client, policy=SOON, now_s=lambda: NOW)
     task = asyncio.create_task(watcher.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             yield watcher
     finally:
         task.cancel()
@@ -132,7 +132,7 @@ async def wait_holder(client: KubeClient, *, other_than: str = "") -> str:
 
 
 async def test_of_two_controllers_one_leads_and_the_other_follows_it() -> None:
-    async with api_server("node-a") as client, asyncio.timeout(40):
+    async with api_server("node-a") as client, asyncio.timeout(60):
         tasks = {
             name: asyncio.create_task(
                 run_controller(

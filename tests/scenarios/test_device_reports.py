@@ -43,7 +43,7 @@ async def publishing(client: KubeClient, *, refresh_s: float = 300.0) -> AsyncIt
     publisher = ReportPublisher(client, node=NODE_NAME, pace=pace)
     task = asyncio.create_task(publisher.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             yield publisher
     finally:
         task.cancel()
@@ -141,7 +141,7 @@ async def test_a_report_goes_with_its_node() -> None:
             await publisher.wait_written()
         listed = await client.list(DEVICE_REPORT)
         await client.delete(NODE, NODE_NAME)
-        async for event in client.watch(DEVICE_REPORT, resource_version=listed.resource_version, timeout_s=10):
+        async for event in client.watch(DEVICE_REPORT, resource_version=listed.resource_version, timeout_s=90):
             if event.type == "DELETED":
                 break
 

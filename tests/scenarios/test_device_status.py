@@ -61,7 +61,7 @@ async def node() -> AsyncIterator[EmbeddedNode]:
 
 async def devices_of(node: EmbeddedNode, name: str, count: int) -> list[dict[str, Any]]:
     """Wait until the status of a claim tells of so many devices; return them."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             claim = await node.client.get(RESOURCE_CLAIM, name, namespace="default")
             devices: list[dict[str, Any]] = claim["status"].get("devices") or []

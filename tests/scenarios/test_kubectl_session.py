@@ -333,12 +333,12 @@ async def test_explain_knows_the_fields(kubectl: Kubectl) -> None:
 
 async def test_wait_for_a_condition_and_for_deletion(kubectl: Kubectl) -> None:
     await kubectl("create", "-f", "-", text=POD)
-    waiting = asyncio.create_task(kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=30s"))
-    phase = asyncio.create_task(kubectl("wait", "pod/web", "--for=jsonpath={.status.phase}=Running", "--timeout=30s"))
+    waiting = asyncio.create_task(kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=60s"))
+    phase = asyncio.create_task(kubectl("wait", "pod/web", "--for=jsonpath={.status.phase}=Running", "--timeout=60s"))
     status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
     await kubectl("patch", "pod", "web", "--subresource=status", "-p", json.dumps(status))
     ready, running = await waiting, await phase
-    gone = asyncio.create_task(kubectl("wait", "pod/web", "--for=delete", "--timeout=30s"))
+    gone = asyncio.create_task(kubectl("wait", "pod/web", "--for=delete", "--timeout=60s"))
     await kubectl("delete", "pod", "web")
 
     assert (ready, running) == ("pod/web condition met\n", "pod/web condition met\n")
@@ -349,7 +349,7 @@ async def test_get_with_watch_prints_each_change_as_a_row(kubectl: Kubectl) -> N
     await kubectl("create", "-f", "-", text=POD)
     watching = await kubectl.start("get", "pods", "-w", "--no-headers")
     assert watching.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         first = (await watching.stdout.readline()).decode().split()
         await kubectl("patch", "pod", "web", "--subresource=status", "-p", '{"status":{"phase":"Running"}}')
         second = (await watching.stdout.readline()).decode().split()
@@ -369,7 +369,7 @@ async def test_delete_waits_until_the_pod_is_gone(kubectl: Kubectl) -> None:
             break
     shown = rows(await kubectl("get", "pods"))
     await kubectl("delete", "--raw", f"{path}?gracePeriodSeconds=0")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         out, _ = await deleting.communicate(b"")
 
     assert shown[1][2] == "Terminating"
@@ -416,7 +416,7 @@ async def test_drain_evicts_the_pods_of_a_node(kubectl: Kubectl) -> None:
     await kubectl("create", "-f", "-", text=f"{NODE}\n---\n{POD}")
     await bind(kubectl)
     await kubectl("patch", "pod", "web", "--subresource=status", "-p", '{"status":{"phase":"Succeeded"}}')
-    await kubectl("drain", "node-1", "--force", "--timeout=30s")
+    await kubectl("drain", "node-1", "--force", "--timeout=60s")
 
     assert await kubectl("get", "pods", "-o", "name") == ""
 

@@ -50,7 +50,7 @@ async def cluster(more: str = "") -> AsyncIterator[tuple[Playground, Path]]:
 
 async def become(client: KubeClient, kind: Kind, name: str, holds: Callable[[KubeObject | None], bool]) -> KubeObject:
     """Wait until an object is as told; None stands for one that is gone."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             listed = await client.list(kind)
             found = next((item for item in listed.items if item["metadata"]["name"] == name), None)
@@ -160,7 +160,7 @@ async def test_a_taint_that_goes_in_time_takes_the_eviction_back() -> None:
         await become(client, POD, "other", gone)
         await client.patch(NODE, "alpha", {"spec": {"taints": None}})
         text = "Cancelling deletion of Pod default/p"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while text not in (events := await find_messages(client, "TaintManagerEviction")):
                 await client.get(NODE, "alpha")
 

@@ -63,7 +63,7 @@ async def test_a_node_that_is_deleted_and_made_again_is_ready_soon(node: Embedde
     async with node.running() as kubelet:
         await node.client.delete(NODES, NODE)
         await node.client.create(NODES, {"metadata": {"name": NODE}})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (status := (await node.client.get(NODES, NODE)).get("status") or {}).get("conditions"):
                 node.time.advance(10)
                 await kubelet.check_plugins()

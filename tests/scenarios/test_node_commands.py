@@ -211,7 +211,7 @@ async def test_capacity_that_is_kept_comes_back_until_the_command_ends(tmp_path:
                 continue
             zero = {"status": {"capacity": {"nvidia.com/gpu": "0"}, "allocatable": {"nvidia.com/gpu": "0"}}}
             await found.client.patch(NODE, NODE_NAME, zero, subresource="status")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while await found.amount() != "2":
                     continue
         finally:

@@ -42,7 +42,7 @@ async def report_as_kubelet(client: KubeClient, amount: str | None) -> None:
 
 
 async def wait_for_amount(client: KubeClient, wanted: str | None) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await amounts(client) != (wanted, wanted):
             continue
 
@@ -176,7 +176,7 @@ async def test_an_amount_that_somebody_else_sets_again_and_again_is_told() -> No
             for _ in range(3):
                 await report_as_kubelet(client, "8")
                 await wait_for_amount(client, "2")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not keeper.contested:
                     await read(client)
 

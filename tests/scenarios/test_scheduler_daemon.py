@@ -26,7 +26,7 @@ async def test_it_binds_pods_and_leaves_no_task_behind() -> None:
             await client.create(NODE, {"metadata": {"name": name}})
         version = (await client.list(POD)).resource_version
         await client.create(POD, pod_object("p", (), "", {}))
-        node = await asyncio.wait_for(first_binding(client, version), 20)
+        node = await asyncio.wait_for(first_binding(client, version), 60)
         task.cancel()
         await asyncio.wait({task})
         names = {item.get_name() for item in asyncio.all_tasks()}

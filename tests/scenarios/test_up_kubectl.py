@@ -120,7 +120,7 @@ def test_pods_run_wait_with_a_reason_and_are_freed_by_deletion(cluster: UpProces
     for name in ("first", "second", "third"):
         cluster.kubectl("apply", "-f", "-", text=pod(name))
     cluster.kubectl("wait", "-n", "team", "pod/first", "pod/second", "--for=jsonpath={.status.phase}=Running")
-    cluster.kubectl("wait", "-n", "team", "pod/third", "--for=condition=PodScheduled=False", "--timeout=30s")
+    cluster.kubectl("wait", "-n", "team", "pod/third", "--for=condition=PodScheduled=False", "--timeout=60s")
     described = cluster.kubectl("describe", "pod", "third", "-n", "team")
     output = cluster.kubectl("logs", "first", "-n", "team")
 

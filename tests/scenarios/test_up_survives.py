@@ -68,7 +68,7 @@ class Watched:
         """Wait until something holds; looked at again at each change."""
         await self._pods.wait_synced()
         await self._claims.wait_synced()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not holds():
                 self._changed.clear()
                 await self._changed.wait()
@@ -133,7 +133,7 @@ def has_all(watched: Watched, names: frozenset[str]) -> bool:
     return names <= watched.phases().keys()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_what_was_acknowledged_survives_kill_9_and_runs_again(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     arguments = ("-f", str(tmp_path / "cluster.yaml"), "--state", str(tmp_path / "state.db"))

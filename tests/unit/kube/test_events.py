@@ -104,10 +104,10 @@ async def test_a_refused_event_is_dropped_and_counted_and_the_next_one_is_writte
     run.server.refuses = True
     task = asyncio.create_task(run.recorder.run())
     run.recorder.record(ABOUT, "Normal", "A", "x")
-    await asyncio.wait_for(run.server.asked.acquire(), 5)
+    await asyncio.wait_for(run.server.asked.acquire(), 60)
     run.server.refuses = False
     run.recorder.record(ABOUT, "Normal", "B", "x")
-    await asyncio.wait_for(run.server.asked.acquire(), 5)
+    await asyncio.wait_for(run.server.asked.acquire(), 60)
     task.cancel()
 
     assert run.recorder.dropped == 1

@@ -37,9 +37,9 @@ async def test_a_kind_asked_for_later_is_followed_as_well() -> None:
     informers = Informers(ScriptedSource([empty, empty], []))
     informers.of(POD, decode)
     task = asyncio.create_task(informers.run())
-    await asyncio.wait_for(informers.wait_synced(), 5)
+    await asyncio.wait_for(informers.wait_synced(), 60)
     late = informers.of(NODE, decode)
-    await asyncio.wait_for(late.wait_synced(), 5)
+    await asyncio.wait_for(late.wait_synced(), 60)
     task.cancel()
 
     assert late.is_synced

@@ -42,7 +42,7 @@ class Followed:
     async def until_idle(self) -> Followed:
         task = asyncio.create_task(self.reflector.run())
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await self.source.idle.wait()
         finally:
             task.cancel()
@@ -125,7 +125,7 @@ async def test_a_late_handler_hears_what_is_already_there() -> None:
 async def test_waiting_for_the_first_list_ends_with_an_empty_list() -> None:
     run = await Followed([listed(5)], []).until_idle()
 
-    await asyncio.wait_for(run.reflector.wait_synced(), 1)
+    await asyncio.wait_for(run.reflector.wait_synced(), 60)
 
     assert len(run.reflector) == 0
 

@@ -28,7 +28,7 @@ class Work:
         self.more.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 self.more.clear()
                 await self.more.wait()

@@ -44,7 +44,7 @@ class Bench:
         self.reports.note(claim_key(name))
 
     async def next(self) -> ClaimStatus:
-        return await asyncio.wait_for(self.server.written.get(), 20)
+        return await asyncio.wait_for(self.server.written.get(), 60)
 
     @contextlib.asynccontextmanager
     async def running(self, *known: str) -> AsyncIterator[None]:
