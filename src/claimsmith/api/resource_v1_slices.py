@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -93,7 +94,7 @@ def build_device(source: wire.Device) -> Device:
     return Device(
         name=source.name,
         attributes={name: _build_attribute(entry) for name, entry in (source.attributes or {}).items()},
-        capacity={name: _build_capacity(entry) for name, entry in (source.capacity or {}).items()},
+        capacity=_build_capacities(source.capacity or {}),
         consumes_counters=tuple(_build_consumption(entry) for entry in source.consumes_counters or ()),
         node_name=source.node_name or None,
         node_selector=parse_node_selector(source.node_selector) if source.node_selector is not None else None,
@@ -127,6 +128,18 @@ def _build_attribute(source: wire.DeviceAttribute) -> DeviceAttribute:
 def _share_attribute(kind: AttributeKind, value: Any) -> DeviceAttribute:
     """Return one object for equal attributes: the same few values stand in thousands of devices."""
     return DeviceAttribute(kind, value)
+
+
+def _build_capacities(source: Mapping[str, wire.DeviceCapacity]) -> Mapping[str, Capacity]:
+    if any([entry.request_policy is not None for entry in source.values()]):
+        return {name: _build_capacity(entry) for name, entry in source.items()}
+    return _share_capacities(tuple([(name, entry.value) for name, entry in source.items()]))
+
+
+@lru_cache(maxsize=16_384)
+def _share_capacities(source: tuple[tuple[str, str | int | float], ...]) -> Mapping[str, Capacity]:
+    """Return one object for equal plain capacities of a device: the same few stand in thousands of devices."""
+    return {name: _share_capacity(value) for name, value in source}
 
 
 def _build_capacity(source: wire.DeviceCapacity) -> Capacity:

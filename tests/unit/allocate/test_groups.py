@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from claimsmith.allocate.prepared.groups import NodeGroup
 from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.allocate.search.decide import allocate_first, allocate_on_nodes
 from claimsmith.allocate.search.engine import SearchLimits
@@ -53,8 +54,10 @@ def prepare(*objects: ResourceSlice | ResourceClaim, features: Features | None =
 
 def group(cluster: PreparedCluster, wanted: ResourceClaim, nodes: Iterable[Node] = NODES) -> list[str]:
     """The names of the nodes of each group, joined."""
-    found = cluster.group_nodes(cluster.plan((wanted,))).arrange({item.name: item for item in nodes})
-    return sorted("".join(sorted(item.nodes)) for item in found)
+    found: dict[NodeGroup, list[str]] = {}
+    for place, alike in cluster.group_nodes(cluster.plan((wanted,))).scan(nodes):
+        found.setdefault(alike, []).append(place.name)
+    return sorted("".join(sorted(names)) for names in found.values())
 
 
 def held(place: str, name: str, *, share: str | None = None, consumed: dict[str, int] | None = None) -> ResourceClaim:
@@ -273,6 +276,16 @@ def test_a_changed_slice_is_read_anew() -> None:
     assert (group(cluster, claim("c")), fits(cluster, claim("c"))) == (["ab", "c"], [True, True, False])
 
 
+def test_a_changed_slice_is_read_anew_beside_other_pools_of_its_node() -> None:
+    bad, good = device("x", taints=[taint()]), device("x")
+    before = snapshot(NODES[0], *(slice_(bad, name=pool, node="a", pool=pool) for pool in "pq"))
+    cluster = PreparedCluster.from_snapshot(before)
+
+    assert fits(cluster, claim("c"), NODES[:1]) == [False]
+    cluster.update(replace(before, slices=(before.slices[0], slice_(good, name="q", node="a", pool="q"))))
+    assert fits(cluster, claim("c"), NODES[:1]) == [True]
+
+
 def test_the_first_slice_of_a_node_is_noticed() -> None:
     before = snapshot(*NODES, local("a", device("x")))
     cluster = PreparedCluster.from_snapshot(before)
@@ -380,5 +393,6 @@ def test_nodes_whose_devices_differ_in_what_a_computed_domain_reads_are_not_alik
 def test_no_node_is_lost_when_all_is_forgotten_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [local(place, *(device(name) for name in "xyz"[:number])) for number, place in enumerate("abc", start=1)]
     monkeypatch.setattr("claimsmith.allocate.prepared.groups.KNOWN_STATES_MAX", 1)
+    cluster, wanted = prepare(*parts), claim("c", request("r", count=2))
 
-    assert group(prepare(*parts), claim("c")) == ["a", "b", "c"]
+    assert (fits(cluster, wanted), fits(cluster, wanted, NODES[::-1])) == ([False, True, True], [True, True, False])

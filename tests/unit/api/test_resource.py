@@ -328,6 +328,15 @@ def test_bare_numbers_are_quantities() -> None:
     assert (capacity["lanes"].value, capacity["share"].value) == (parse_quantity("16"), parse_quantity("1.5"))
 
 
+def test_equal_plain_capacities_are_one_object_for_all_devices() -> None:
+    obj = slice_json()
+    plain = {"memory": {"value": "80Gi"}, "cores": {"value": "108"}}
+    obj["spec"]["devices"] = [{"name": f"gpu-{number}", "capacity": dict(plain)} for number in range(2)]
+    one, two = parse_resource_slice(obj).devices
+
+    assert one.capacity is two.capacity
+
+
 def test_a_wrong_type_is_named_by_field_and_source() -> None:
     obj = slice_json()
     obj["spec"]["devices"][0]["attributes"]["model"] = {"string": 12}

@@ -4,10 +4,9 @@
 asked once for a node costs a look-up from then on, until a claim or a slice of one of its pools changes.
 
     groups = cluster.group_nodes(plan)
-    for group in groups.arrange(nodes):        # as many as there are states of nodes that differ for this pod
-        group.nodes                            # its nodes by name, of those that were asked about, in order
-        group.memo                             # for what you find out about it; it lives as long as the group has nodes
-        groups.find(node) is group             # the group of one node
+    for node, group in groups.scan(nodes):     # as many groups as there are states of nodes that differ for this pod
+        if group.pending is None:              # nothing is known yet, or the claims fit
+            group.note(decide(node))           # holds for the others, too, if it says that they don't fit
 
 Two nodes are in one group when the search sees the same on both, in the same order: the kinds of the devices that it
 may take, their use, what their counters have left, and which values of attributes that constraints compare are equal.
@@ -17,20 +16,21 @@ nodes apart by more than that plans further requests, of a claim that nobody has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from claimsmith.allocate.prepared.changes import Change, ChangeLog
 from claimsmith.allocate.prepared.constraints import AttributeValue, read_value
 from claimsmith.allocate.prepared.counters import PoolCounters
-from claimsmith.allocate.prepared.kinds import DeviceBases, DeviceKind, DeviceKinds
+from claimsmith.allocate.prepared.forms import SliceForms
+from claimsmith.allocate.prepared.kinds import DeviceKind, DeviceKinds
 from claimsmith.allocate.prepared.plan import PodPlan, RequestPlan
 from claimsmith.allocate.prepared.pools import PoolView, node_reaches
 from claimsmith.allocate.prepared.records import SliceRecord, find_attribute
 from claimsmith.allocate.prepared.screening import NODE_OPERATIONS_FEATURE
 from claimsmith.allocate.prepared.usage import DeviceUse, PoolKey, UsageLedger
-from claimsmith.model.decision import Allocation, Decision, Pending
+from claimsmith.model.decision import Decision, Pending
 from claimsmith.model.device import Device
 from claimsmith.model.node import Node
 
@@ -68,7 +68,7 @@ class GroupSource:
     find_plain: Callable[[Node], Sequence[SliceRecord] | None]
     find_counters: Callable[[PoolView], PoolCounters]
     ledger: UsageLedger
-    bases: DeviceBases
+    forms: SliceForms
     changes: ChangeLog
     aborts_on_invalid: bool
     aborts_on_selector: bool
@@ -82,27 +82,17 @@ class NodeGroup:
     Args:
         is_alone: A node that has to be looked at for itself: nothing is known of others from it.
         warns: The answer for each node has warnings of its own, which name its devices.
-        nodes: The nodes, by name, in the order in which they were asked about.
         pending: The answer, when claims of the shape don't fit; None when they do, or it isn't known.
-        fits: Claims of the shape fit.
-        memo: For what others find out about the group, by keys of their own.
     """
 
     is_alone: bool = False
     warns: bool = False
-    nodes: dict[str, Node] = field(default_factory=dict)
     pending: Pending | None = None
-    fits: bool = False
-    memo: dict[object, object] = field(default_factory=dict)
 
     def note(self, decision: Decision) -> None:
         """Remember the decision for one of the nodes, if it holds for all."""
-        if self.is_alone:
-            return
-        if isinstance(decision, Pending):
+        if isinstance(decision, Pending) and not self.is_alone:
             self.pending = decision
-        elif isinstance(decision, Allocation):
-            self.fits = True
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -150,6 +140,8 @@ _ODD: Final = _Face(
     names=(), kinds=(), local=(), rows=(), numbers=(), counts=False, warns=False, is_local=False, skips=False
 )
 """Stands for a pool with a device that has to be looked at in full."""
+_NOTHING: Final = (False,)
+"""What the search sees where no request can have any device."""
 
 
 def find_shape_key(plan: PodPlan) -> object:
@@ -186,7 +178,6 @@ class NodeGroups:
         "_is_partial",
         "_keeps",
         "_kinds",
-        "_live",
         "_looks",
         "_of",
         "_reads",
@@ -212,35 +203,12 @@ class NodeGroups:
         self._states: dict[object, int] = {}
         self._shared: dict[PoolView, int] = {}
         self._groups: dict[tuple[object, ...], NodeGroup] = {}
-        self._live: dict[NodeGroup, None] = {}
         self._of: dict[str, tuple[Node, NodeGroup]] = {}
         self._users: dict[PoolKey, str | dict[str, None]] = {}
 
     def find(self, node: Node) -> NodeGroup:
         """Return the group of a node."""
-        if self._seen != self._source.changes.number:
-            self._catch_up()
-        known = self._of.get(node.metadata.name)
-        if known is not None and known[0] is node:
-            return known[1]
-        return self._place_anew(node)
-
-    def arrange(self, nodes: Mapping[str, Node]) -> list[NodeGroup]:
-        """Return the groups of these nodes by name; each group has its nodes, and no other.
-
-        What is computed costs as much as nodes have changed; besides, each node costs a look-up.
-        """
-        if self._seen != self._source.changes.number:
-            self._catch_up()
-        self._drop_crowd()  # Never on the way: what came before would be missing.
-        of = self._of
-        for name in of.keys() - nodes.keys():
-            self._drop(name)
-        for name, node in nodes.items():
-            known = of.get(name)
-            if known is None or known[0] is not node:
-                self._place(node)
-        return list(self._live)
+        return next(self.scan((node,)))[1]
 
     def scan(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, NodeGroup]]:
         """Give each node with its group, in order."""
@@ -248,10 +216,7 @@ class NodeGroups:
             if self._seen != self._source.changes.number:
                 self._catch_up()
             known = self._of.get(node.metadata.name)
-            if known is not None and known[0] is node:
-                yield known
-            else:
-                yield node, self._place_anew(node)
+            yield known if known is not None and known[0] is node else self._place(node)
 
     def scan_open(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, NodeGroup]]:
         """As `scan`, without the nodes that are known not to fit; what gives the nodes must not change the cluster."""
@@ -261,43 +226,26 @@ class NodeGroups:
         for node in nodes:
             known = of.get(node.metadata.name)
             if known is None or known[0] is not node:
-                known = (node, self._place_anew(node))
+                known = self._place(node)
             if known[1].pending is None:
                 yield known
                 if self._seen != changes.number:
                     self._catch_up()
 
-    def _place_anew(self, node: Node) -> NodeGroup:
-        """As `_place`, with room made first."""
-        self._drop_crowd()
-        return self._place(node)
-
-    def _drop_crowd(self) -> None:
+    def _place(self, node: Node) -> tuple[Node, NodeGroup]:
+        """Find the group of a node that is not known, or no longer."""
         if len(self._states) > KNOWN_STATES_MAX or len(self._groups) > KNOWN_STATES_MAX:
             self._forget()
+        place = self._of[node.metadata.name] = (node, self._find_group(self._find_key(node)))
+        return place
 
-    def _place(self, node: Node) -> NodeGroup:
-        """Find the group of a node that is not known, or no longer."""
-        name = node.metadata.name
-        self._drop(name)
-        key = self._find_key(node)
-        group = self._groups.get(key) if key is not None else None
+    def _find_group(self, key: tuple[object, ...] | None) -> NodeGroup:
+        if key is None:
+            return NodeGroup(is_alone=True)
+        group = self._groups.get(key)
         if group is None:
-            group = NodeGroup(is_alone=key is None, warns=key is not None and bool(key[-1]))
-            if key is not None:
-                self._groups[key] = group
-        group.nodes[name] = node
-        self._live[group] = None
-        self._of[name] = (node, group)
+            group = self._groups[key] = NodeGroup(warns=bool(key[-1]))
         return group
-
-    def _drop(self, name: str) -> None:
-        """Take a node out of its group."""
-        known = self._of.pop(name, None)
-        if known is not None:
-            known[1].nodes.pop(name, None)
-            if not known[1].nodes:
-                self._live.pop(known[1], None)
 
     def _find_key(self, node: Node) -> tuple[object, ...] | None:
         """What the search sees on the node; None when it has to be asked."""
@@ -314,6 +262,8 @@ class NodeGroups:
                 self._note_user(record.pool, node.metadata.name)
                 seen.append((record, face))
                 is_alone = is_alone or face is _ODD
+        if not seen:
+            return _NOTHING
         return None if is_alone else self._join(seen, node, warns=False)
 
     def _find_general_key(self, node: Node) -> tuple[object, ...] | None:
@@ -350,7 +300,7 @@ class NodeGroups:
 
     def find_looks(self, record: SliceRecord) -> object | None:
         """Return an object that slices have in common which are alike for the shape; None: it has to be looked at."""
-        looks = self._find_looks(record)
+        looks = self._looks.get(record) or self._find_looks(record)
         return None if not looks.is_shared or looks.face is _ODD else looks
 
     def _find_looks(self, pool: _Pool) -> _Looks:
@@ -364,13 +314,14 @@ class NodeGroups:
     def _look(self, pool: _Pool) -> _Looks:
         if not isinstance(pool, SliceRecord):
             return _Looks(self._make_face(pool.slices) if pool.usable else None)
-        driver, devices = pool.slice.driver, pool.slice.devices
-        reads = self._find_reads(driver)
+        form = self._source.forms.find(pool)
+        reads = self._find_reads(form.driver)
         if reads is None:
             return _Looks(self._make_face((pool,)))
-        values: list[object] = [device.attributes.get(name) for device in devices for name in reads]
-        names = tuple([device.name for device in devices])
-        key = (driver, self._source.bases.find(pool), names, tuple(map(id, values)))
+        values: list[object] = (
+            [device.attributes.get(name) for device in pool.slice.devices for name in reads] if reads else []
+        )
+        key = (form, *map(id, values))
         known = self._alike.get(key)
         if known is None:
             if len(self._alike) >= KNOWN_STATES_MAX:
@@ -398,7 +349,7 @@ class NodeGroups:
         ):
             return _ODD
         for record in slices:
-            kinds = self._kinds.find(record, self._source.bases.find(record)) if self._kinds is not None else None
+            kinds = self._kinds.find(record, self._source.forms.find(record).bases) if self._kinds is not None else None
             if kinds is None:
                 return _ODD
             if kinds.count(None) == len(kinds):
@@ -523,9 +474,9 @@ class NodeGroups:
         for pool in change.pools:
             users = self._users.get(pool, ())
             for name in (users,) if isinstance(users, str) else users:
-                self._drop(name)
+                self._of.pop(name, None)
         for name in change.nodes:
-            self._drop(name)
+            self._of.pop(name, None)
 
     def _forget(self) -> None:
         """Begin anew."""
@@ -535,7 +486,6 @@ class NodeGroups:
             self._states,
             self._shared,
             self._groups,
-            self._live,
             self._of,
             self._users,
         ):

@@ -16,8 +16,9 @@ from typing import Final
 from claimsmith.allocate.prepared.changes import ChangeLog
 from claimsmith.allocate.prepared.counters import PoolCounters, count_pool
 from claimsmith.allocate.prepared.eligibility import RequestShape, Selectors, is_stable
+from claimsmith.allocate.prepared.forms import SliceForms
 from claimsmith.allocate.prepared.groups import GroupSource, NodeGroups, find_shape_key
-from claimsmith.allocate.prepared.kinds import DeviceBases, DeviceKinds, SelectorAnswers
+from claimsmith.allocate.prepared.kinds import DeviceKinds, SelectorAnswers
 from claimsmith.allocate.prepared.plan import PodPlan, plan_claims
 from claimsmith.allocate.prepared.pools import (
     BadSelector,
@@ -109,7 +110,7 @@ class PreparedCluster:
         self._views_of: dict[PoolKey, list[PoolView]] = defaultdict(list)
         self._nodes: dict[str, NodeView] = {}
         self._shapes: dict[RequestShape, RequestShape] = {}
-        self._changes, self._bases, self._answers = ChangeLog(), DeviceBases(), SelectorAnswers(self.selectors)
+        self._changes, self._forms, self._answers = ChangeLog(), SliceForms(), SelectorAnswers(self.selectors)
         self._groups: OrderedDict[object, NodeGroups] = OrderedDict()
 
     @classmethod
@@ -372,7 +373,7 @@ class PreparedCluster:
             find_plain=self.find_plain,
             find_counters=self.find_counters,
             ledger=self._ledger,
-            bases=self._bases,
+            forms=self._forms,
             changes=self._changes,
             aborts_on_invalid=Deviation.INVALID_POOL not in self.deviations,
             aborts_on_selector=Deviation.NODE_SELECTOR not in self.deviations,

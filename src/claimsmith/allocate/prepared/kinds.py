@@ -9,94 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final
 
 from claimsmith.allocate.prepared.capacity import CapacityPlan
 from claimsmith.allocate.prepared.eligibility import MATCH, RequestShape, Selectors, Verdict
+from claimsmith.allocate.prepared.forms import ODD
 from claimsmith.allocate.prepared.plan import RequestPlan
 from claimsmith.allocate.prepared.records import DeviceRecord, SliceRecord
 from claimsmith.allocate.prepared.screening import Screen
-from claimsmith.errors import InputError, SemverFormatError
-from claimsmith.model.device import Capacity, CapacityRequestPolicy, Device, DeviceAttribute
-from claimsmith.model.quantity import Quantity
-from claimsmith.model.semver import parse_semver
+from claimsmith.errors import InputError
+from claimsmith.model.device import Device
 
-__all__ = ["ODD", "DeviceBases", "DeviceKind", "DeviceKinds", "SelectorAnswers"]
+__all__ = ["DeviceKind", "DeviceKinds", "SelectorAnswers", "find_names", "read_values"]
 
-ODD: Final = -1
-"""Base of a device that has to be looked at in full, since one of its attributes is no proper value."""
-KNOWN_CAPACITIES_MAX: Final = 65_536
 KNOWN_VALUES_MAX: Final = 262_144
 """Combinations of values whose answers are kept for one selector, or for one shape of pods."""
-_CHECKED: Final = frozenset({"version", "versions", "unknown"})
 _Key = tuple[object, ...]
-
-
-class DeviceBases:
-    """Numbers for what devices are, attributes left aside: equal devices have equal numbers."""
-
-    __slots__ = ("_bases", "_capacities", "_numbers", "_tuples", "_versions")
-
-    def __init__(self) -> None:
-        self._numbers = count()
-        self._bases: dict[object, int] = {}
-        self._capacities: dict[_Key, tuple[int, tuple[Capacity, ...]]] = {}
-        self._versions: set[object] = set()
-        self._tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
-
-    def find(self, record: SliceRecord) -> tuple[int, ...]:
-        """Return the number of each device of a slice; ODD for those that have to be looked at in full."""
-        if record.bases is None:
-            found = self._find_bases(record)
-            record.bases = self._tuples.setdefault(found, found)
-        return record.bases
-
-    def _find_bases(self, record: SliceRecord) -> tuple[int, ...]:
-        devices = record.slice.devices
-        versions = {a.value for device in devices for a in device.attributes.values() if a.kind in _CHECKED}
-        are_proper = self._versions.issuperset(versions)
-        skips = bool(record.slice.skip_node_operations)
-        if are_proper and not skips and not record.is_special:
-            return tuple([self._find_capacity(device.capacity) for device in devices])
-        return tuple(
-            [
-                self._find_base(device, skips) if are_proper or self._check_versions(device) else ODD
-                for device in devices
-            ]
-        )
-
-    def _find_base(self, device: Device, skips: bool) -> int:
-        return self._number((self._find_capacity(device.capacity), skips, *_describe_rest(device)))
-
-    def _find_capacity(self, capacity: Mapping[str, Capacity]) -> int:
-        key = (*capacity, *map(id, capacity.values()))
-        known = self._capacities.get(key)
-        return self._add_capacity(key, capacity) if known is None else known[0]
-
-    def _add_capacity(self, key: _Key, capacity: Mapping[str, Capacity]) -> int:
-        """Remember the number of a capacity by the identity of its parts, which are kept alive for that."""
-        if len(self._capacities) >= KNOWN_CAPACITIES_MAX:
-            self._capacities.clear()
-        described = tuple((name, *_describe_capacity(entry)) for name, entry in capacity.items())
-        number = self._number((self._number(described), False, *_PLAIN))
-        self._capacities[key] = (number, tuple(capacity.values()))
-        return number
-
-    def _check_versions(self, device: Device) -> bool:
-        """Whether all attributes are values that expressions can hold; versions that are right are remembered."""
-        for attribute in device.attributes.values():
-            if attribute.kind in _CHECKED:
-                if not _is_proper(attribute):
-                    return False
-                self._versions.add(attribute.value)
-        return True
-
-    def _number(self, key: object) -> int:
-        found = self._bases.get(key)
-        if found is None:
-            found = self._bases[key] = next(self._numbers)
-        return found
 
 
 class SelectorAnswers:
@@ -319,56 +247,3 @@ def _is_ambiguous(device: Device, driver: str, names: tuple[str, ...] | None) ->
         for name in (attributes if names is None else names)
         if name.startswith(f"{driver}/")
     )
-
-
-_PLAIN: Final = (False, False, (), ())
-"""What `_describe_rest` says of a device that is only attributes and capacity."""
-
-
-def _describe_rest(device: Device) -> _Key:
-    """All of a device that decides, but for attributes and capacity."""
-    return (
-        device.allow_multiple_allocations,
-        bool(device.binding_conditions),
-        tuple((taint.key, taint.value, taint.effect) for taint in device.taints),
-        tuple(
-            (
-                consumption.counter_set,
-                tuple((name, amount.nanos) for name, amount in consumption.counters.items()),
-                consumption.compatibility_groups,
-            )
-            for consumption in device.consumes_counters
-        ),
-    )
-
-
-def _describe_capacity(capacity: Capacity) -> _Key:
-    return (*_describe_quantity(capacity.value), _describe_policy(capacity.policy))
-
-
-def _describe_policy(policy: CapacityRequestPolicy | None) -> _Key | None:
-    if policy is None:
-        return None
-    allowed = policy.valid_range
-    numbers = (
-        policy.default,
-        *policy.valid_values,
-        *(() if allowed is None else (allowed.minimum, allowed.maximum, allowed.step)),
-    )
-    return (allowed is None, *(None if number is None else _describe_quantity(number) for number in numbers))
-
-
-def _describe_quantity(amount: Quantity) -> _Key:
-    """All of an amount that expressions can tell; equal amounts may be written and stored in different ways."""
-    return (amount.nanos, amount.format, amount.text, amount.exponent, amount.is_wide)
-
-
-def _is_proper(attribute: DeviceAttribute) -> bool:
-    """Whether expressions can hold the value of a version, or of a list of versions."""
-    values = attribute.value if attribute.kind == "versions" else (attribute.value,)
-    if attribute.kind == "unknown" or not isinstance(values, tuple):
-        return False
-    try:
-        return all(isinstance(value, str) and parse_semver(value) is not None for value in values)
-    except SemverFormatError:
-        return False

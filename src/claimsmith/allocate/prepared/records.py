@@ -72,7 +72,7 @@ class SliceRecord:
 
     Attributes:
         position: Place in the list of all slices.
-        bases: What `claimsmith.allocate.prepared.kinds` has found out about the devices; None before.
+        form: What `claimsmith.allocate.prepared.forms` has found out about the devices; None before.
         uses_groups: A device names compatibility groups.
         has_binding: A device has binding conditions, which puts its pool last.
         is_plain: The slice tells its node or nodes, is all of its pool if there is no other one, and has no counters.
@@ -84,7 +84,7 @@ class SliceRecord:
     __slots__ = (
         "_devices",
         "_find_uses",
-        "bases",
+        "form",
         "has_binding",
         "is_plain",
         "is_special",
@@ -105,7 +105,7 @@ class SliceRecord:
     ) -> None:
         self.slice = slice
         self.position = position
-        self.bases: tuple[int, ...] | None = None
+        self.form: object = None
         self.pool: PoolKey = (slice.driver, slice.pool)
         self.view: object = None
         self.has_binding = self.is_special = self.uses_groups = False

@@ -33,9 +33,12 @@ class SliceIndex:
     anchored: dict[Anchor, list[SliceRecord]] = field(default_factory=lambda: defaultdict(list))
     anchor_keys: set[str] = field(default_factory=set)
     rest: list[SliceRecord] = field(default_factory=list)
+    _plain: dict[str, list[SliceRecord] | None] = field(default_factory=dict)
+    """What `find_plain` has found for nodes that see no slices but those that name them."""
 
     def add(self, record: SliceRecord) -> None:
         """Take in the next slice in list order."""
+        self._plain.clear()
         self.by_pool[record.pool].append(record)
         everywhere = self.like_stable and record.slice.shared_counters
         if record.slice.node_name and not everywhere:
@@ -53,6 +56,7 @@ class SliceIndex:
         """Put a slice in the place of one for the same node and of the same pool."""
         for records in (self.by_pool[old.pool], self.by_node[old.slice.node_name or ""]):
             records[records.index(old)] = new
+        self._plain.pop(old.slice.node_name or "", None)
 
     def find_slices(self, pool: PoolId) -> Sequence[SliceRecord]:
         """Return all slices of a pool, in list order."""
@@ -71,13 +75,20 @@ class SliceIndex:
         """Return the slices for a node, in order of preference, if each is a plain pool; None when there is more."""
         if self.rest or self.like_stable:
             return None
-        found = self.by_node.get(node.metadata.name, [])
+        name = node.metadata.name
+        if self.anchored:
+            return self._sort_plain([*self.by_node.get(name, ()), *self._find_anchored(node)], node)
+        if name not in self._plain:
+            self._plain[name] = self._sort_plain(self.by_node.get(name, []), node)
+        return self._plain[name]
+
+    def _sort_plain(self, near: list[SliceRecord], node: Node) -> list[SliceRecord] | None:
+        """Those of the slices that target the node, in order of preference, if each is a plain pool."""
         by_pool = self.by_pool
-        near = [*found, *self._find_anchored(node)] if self.anchored else found
         for record in near:
             if not record.is_plain or len(by_pool[record.pool]) > 1:
                 return None
-        if near is not found:
+        if self.anchored:
             near = [record for record in near if record.slice.node_name or node_reaches(record.slice, node)]
         return near if len(near) < 2 else sorted(near, key=lambda record: (record.has_binding, record.pool))
 
