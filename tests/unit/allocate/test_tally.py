@@ -76,6 +76,25 @@ def test_nodes_without_devices_are_told() -> None:
     assert tally(claim("c"), local("n0")) == ["20 nodes: no devices"]
 
 
+def test_a_pool_that_contradicts_itself_is_told_with_what_is_wrong() -> None:
+    bad = slice_(device("x"), device("x"), name="s-n0", node="n0")
+    wanted = claim("c", request("r", KIND.format(kind="z")))
+
+    assert tally(wanted, bad, *(local(item.name, "x") for item in NODES[1:])) == [
+        "1 node: pool gpu.example.test/n0 generation 1: duplicate device name x",
+        '19 devices on 19 nodes: selector device.attributes["gpu.example.test"].kind == "z" is false',
+    ]
+
+
+def test_a_pool_whose_slices_for_the_node_are_outdated_is_told() -> None:
+    old = slice_(device("x"), name="old", node="n0", pool="p", slice_count=2)
+    new = slice_(device("x"), name="new", node="elsewhere", pool="p", generation=2)
+
+    assert "1 node: pool gpu.example.test/p: its slices for the node are older than the newest generation" in tally(
+        claim("c"), old, new
+    )
+
+
 def test_requests_that_can_only_not_be_served_together_are_told() -> None:
     wanted = claim("c", request("r", count=2), constraints=[match(f"{DRIVER}/root")])
 
@@ -109,7 +128,7 @@ def test_taints_come_before_who_holds_the_device() -> None:
 @pytest.mark.parametrize(
     ("net", "text"),
     [
-        ({"slice_count": 2}, "20 nodes: pool gpu.example.test/net gives no devices"),
+        ({"slice_count": 2}, "20 nodes: pool gpu.example.test/net generation 1: 1 of 2 slices"),
         ({}, "40 devices on 20 nodes: in use"),
     ],
     ids=["incomplete", "in use"],

@@ -7,7 +7,7 @@ little more than those that differ. `claimsmith.allocate.explain` tells more abo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,12 +33,30 @@ _Obstacles = list[tuple[ReasonKind, str] | None]
 """For each request what speaks against a device that nobody uses: kind and rule; None for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _PoolTally:
-    """What a pool comes to: devices that fell to each rule, and those that each request may have."""
+    """What a pool comes to: devices that fell to each rule, and those that each request may have.
+
+    Args:
+        gap: Why the pool gives no devices at all; None when it does.
+    """
 
     rules: tuple[tuple[_Rule, int], ...]
     usable: tuple[int, ...]
+    gap: tuple[ReasonKind, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Looked:
+    """What was found out about slices that are alike.
+
+    Args:
+        obstacles: For each device, while nobody uses it; None when each slice has to be looked at for itself.
+        always: What each of them comes to, if that doesn't depend on who uses the devices.
+    """
+
+    obstacles: list[_Obstacles] | None = None
+    always: _PoolTally | None = None
 
 
 def tally_reasons(
@@ -64,8 +82,10 @@ class _Tally:
     requests: list[RequestPlan] = field(init=False)
     groups: NodeGroups = field(init=False)
     pools: dict[PoolView, _PoolTally] = field(default_factory=dict)
-    looks: dict[int, tuple[object, list[_Obstacles], bool]] = field(default_factory=dict)
-    alike: dict[tuple[int, tuple[int, ...]], _PoolTally] = field(default_factory=dict)
+    looks: dict[object, _Looked] = field(default_factory=dict)
+    alike: dict[tuple[object, tuple[int, ...]], _PoolTally] = field(default_factory=dict)
+    tallies: dict[object, _PoolTally] = field(default_factory=dict)
+    gaps: Counter[tuple[ReasonKind, str]] = field(default_factory=Counter)
     lines: Counter[tuple[ReasonKind, str, int]] = field(default_factory=Counter)
     devices: Counter[_Rule] = field(default_factory=Counter)
 
@@ -76,23 +96,15 @@ class _Tally:
     def run(self, nodes: Iterable[Node]) -> Iterator[Reason]:
         """Count the nodes by what their pools come to, then tell each rule once."""
         states: Counter[tuple[_PoolTally, ...]] = Counter()
-        gaps: Counter[tuple[ReasonKind, str]] = Counter()
+        find_plain, count_slice = self.cluster.find_plain, self.count_slice
         for node in nodes:
-            plain = self.cluster.find_plain(node)
-            if plain is not None:
-                states[tuple([self.count_slice(record, node) for record in plain])] += 1
-                continue
-            found = []
-            for pool in self.cluster.view_node(node).pools:
-                if pool.usable:
-                    found.append(self.count_pool(pool, node))
-                else:
-                    gaps["pool-invalid" if pool.invalid else "pool-incomplete", str(pool.id)] += 1
+            plain = find_plain(node)
+            found = self.count_pools(node) if plain is None else [count_slice(record, node) for record in plain]
             states[tuple(found)] += 1
-        for (kind, name), count in gaps.items():
-            yield _make(kind, f"pool {name} gives no devices", nodes=count)
         for state, count in states.items():
             self.add_state(state, count)
+        for (kind, rule), count in self.gaps.items():
+            yield _make(kind, rule, nodes=count)
         for (kind, rule, place), count in self.lines.items():
             yield self.describe(kind, rule, place, nodes=count)
 
@@ -100,6 +112,9 @@ class _Tally:
         """Add so many nodes whose pools come to the same."""
         rules: Counter[_Rule] = Counter()
         usable = [0] * len(self.requests)
+        gaps = {tally.gap: None for tally in state if tally.gap is not None}
+        for gap in gaps:
+            self.gaps[gap] += nodes
         for tally in state:
             rules.update(dict(tally.rules))
             usable = [one + more for one, more in zip(usable, tally.usable, strict=True)]
@@ -112,7 +127,7 @@ class _Tally:
                 self.lines[
                     "count", f"{_wanted(self.requests[place])} devices needed, {usable[place]} can be had", place
                 ] += nodes
-            elif not any(rule[0] == place for rule in rules):
+            elif not gaps and not any(rule[0] == place for rule in rules):
                 self.lines["count", "no devices", place] += nodes
         if self.is_served(short):
             self.lines["count", "each request can be served on its own, but not all of them together", -1] += nodes
@@ -126,36 +141,35 @@ class _Tally:
     def count_slice(self, record: SliceRecord, node: Node) -> _PoolTally:
         """Return what a plain pool comes to; those that read alike, with the same devices in use, are counted once."""
         looks = self.groups.find_looks(record)
-        held = self.cluster.find_whole(record.pool)
-        if looks is None or held is None or record.slice.skip_node_operations:
-            return self.find_pool(record, node)
-        known = self.looks.get(id(looks))
+        known = self.looks.get(looks)
         if known is None:
-            found = self.look(record, node)
-            known = self.looks[id(looks)] = (looks, found, any(map(_depends_on_use, found)))
-        devices = record.slice.devices if held and known[2] else ()
-        places = tuple([place for place, device in enumerate(devices) if device.name in held])
-        key = (id(looks), places)
-        tally = self.alike.get(key)
+            known = self.looks[looks] = self.look(record, node) if looks is not None else _Looked()
+        if known.always is not None:
+            return known.always
+        held = self.cluster.find_whole(record.pool)
+        if known.obstacles is None or held is None:
+            return self.count_pool(self.find_pool(record, node), node)
+        places = tuple([place for place, device in enumerate(record.slice.devices) if device.name in held])
+        tally = self.alike.get((looks, places))
         if tally is None:
-            tally = self.alike[key] = self.sum_up(known[1], frozenset(places))
+            tally = self.alike[looks, places] = self.sum_up(known.obstacles, frozenset(places))
         return tally
 
-    def find_pool(self, record: SliceRecord, node: Node) -> _PoolTally:
-        """Return what the pool of a slice comes to, looked at device by device."""
-        pool = next(pool for pool in self.cluster.view_node(node).pools if pool.id == record.pool)
-        return self.count_pool(pool, node) if pool.usable else _PoolTally((), (0,) * len(self.requests))
+    def find_pool(self, record: SliceRecord, node: Node) -> PoolView:
+        """Return the pool that a slice is all of."""
+        return next(pool for pool in self.cluster.view_node(node).pools if pool.id == record.pool)
 
-    def look(self, record: SliceRecord, node: Node) -> list[_Obstacles]:
-        """What speaks against each device, for each request, while nobody uses it."""
-        sorter, slice = DeviceSorter(self.cluster, node), record.slice
-        (pool,) = [pool for pool in self.cluster.view_node(node).pools if pool.id == record.pool]
+    def look(self, record: SliceRecord, node: Node) -> _Looked:
+        """What speaks against each device of a slice, for each request, while nobody uses it."""
+        if record.slice.skip_node_operations:
+            return _Looked()
+        sorter, pool = DeviceSorter(self.cluster, node), self.find_pool(record, node)
         found: list[_Obstacles] = []
-        for device in slice.devices:
-            free = DeviceRecord(slice, device)
+        for device in record.slice.devices:
+            free = DeviceRecord(record.slice, device)
             obstacles = [sorter.find_obstacle(pool, free, request.shape) for request in self.requests]
             found.append([None if item is None else (item.kind, item.rule) for item in obstacles])
-        return found
+        return _Looked(found, None if any(map(_depends_on_use, found)) else self.sum_up(found, frozenset()))
 
     def sum_up(self, looks: list[_Obstacles], held: frozenset[int]) -> _PoolTally:
         """Return what devices come to of which some are held as a whole."""
@@ -171,10 +185,29 @@ class _Tally:
                     rules[place, kind, rule] += 1
                 else:
                     rules[place, "in-use", _IN_USE] += 1
-        return _PoolTally(tuple(rules.items()), tuple(usable))
+        return self.intern(rules, usable)
+
+    def count_pools(self, node: Node) -> list[_PoolTally]:
+        """Return what the pools of a node come to."""
+        view = self.cluster.view_node(node)
+        found = [self.count_pool(pool, node) for pool in view.pools]
+        for pool in view.obsolete:
+            text = f"pool {pool}: its slices for the node are older than the newest generation"
+            found.append(self.intern(Counter(), gap=("pool-obsolete", text)))
+        return found
+
+    def intern(
+        self, rules: Counter[_Rule], usable: Sequence[int] = (), *, gap: tuple[ReasonKind, str] | None = None
+    ) -> _PoolTally:
+        """Return one object for pools that come to the same."""
+        tally = _PoolTally(tuple(rules.items()), tuple(usable) or (0,) * len(self.requests), gap)
+        return self.tallies.setdefault((tally.rules, tally.usable, gap), tally)
 
     def count_pool(self, pool: PoolView, node: Node) -> _PoolTally:
         """Return what a pool comes to, looked at device by device; for all its nodes, if those don't matter."""
+        gap = _find_gap(pool)
+        if gap is not None:
+            return self.intern(Counter(), gap=gap)
         is_local = any(
             record.slice.per_device_node_selection or record.slice.skip_node_operations for record in pool.slices
         )
@@ -188,7 +221,7 @@ class _Tally:
                         usable[place] += 1
                     else:
                         rules[place, finding.kind, finding.rule] += 1
-            known = self.pools[pool] = _PoolTally(tuple(rules.items()), tuple(usable))
+            known = self.pools[pool] = self.intern(rules, usable)
         return known
 
     def describe(self, kind: ReasonKind, rule: str, place: int, *, nodes: int) -> Reason:
@@ -200,6 +233,14 @@ class _Tally:
         claim = self.plan.claims[request.claim].claim
         found = _make(kind, rule, nodes=nodes, devices=devices)
         return Reason(kind=kind, text=found.text, claim=claim.ref, request=request.label, data=found.data)
+
+
+def _find_gap(pool: PoolView) -> tuple[ReasonKind, str] | None:
+    """Why a pool gives no devices; None when it does."""
+    where = f"pool {pool.id} generation {pool.generation}"
+    if pool.incomplete:
+        return "pool-incomplete", f"{where}: {pool.found} of {pool.expected} slices"
+    return ("pool-invalid", f"{where}: {pool.invalid}") if pool.invalid else None
 
 
 def _depends_on_use(obstacles: _Obstacles) -> bool:
