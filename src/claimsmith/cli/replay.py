@@ -229,12 +229,17 @@ def _print_offline(experiment: Experiment, output: Format) -> None:
     results = [(seed, result) for seed, result in found if result is not None]
     if output is Format.TABLE:
         rows = [
-            (str(seed), f"{item.rate:.3f}", f"{item.bound:.3f}", str(item.placed), str(item.refused), str(item.moves))
+            (
+                str(seed),
+                *(f"{percent:.3f}" for percent in (item.rate, item.bound)),
+                *map(str, (item.placed, item.refused, item.moves)),
+                f"{item.seconds:.1f}",
+            )
             for seed, item in results
         ]
-        print_table(("SEED", "ALLOCATED %", "BOUND %", "PLACED", "REFUSED", "MOVES"), rows)
+        print_table(("SEED", "ALLOCATED %", "BOUND %", "PLACED", "REFUSED", "MOVES", "SECONDS"), rows)
         return
-    names = ("rate", "bound", "placed", "refused", "moves", "verified")
+    names = ("rate", "bound", "placed", "refused", "moves", "verified", "seconds")
     runs = [{"seed": seed, **{name: getattr(item, name) for name in names}} for seed, item in results]
     print_value({"trace": experiment.trace.name, "offline": runs}, output)
 

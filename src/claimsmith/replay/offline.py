@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
+from time import process_time
 from typing import Final
 
 from claimsmith.errors import ReplayError
@@ -27,6 +28,7 @@ class OfflineResult:
     Args:
         bound: No allocation of these pods can be larger.
         moves: Changes that were made after the policy had placed the pods.
+        seconds: Processor time of the run, with the program.
     """
 
     rate: float
@@ -35,6 +37,7 @@ class OfflineResult:
     refused: int
     moves: int
     verified: int
+    seconds: float
 
 
 def replay_offline(cluster: ReplayCluster, *, seed: int) -> OfflineResult | None:
@@ -45,7 +48,7 @@ def replay_offline(cluster: ReplayCluster, *, seed: int) -> OfflineResult | None
     Raises:
         ReplayError: An allocation breaks a rule, or is larger than the bound.
     """
-    trace, capacity = cluster.trace, cluster.trace.capacity_milli
+    trace, capacity, start = cluster.trace, cluster.trace.capacity_milli, process_time()
     bound = find_bound(trace, trace.pods, keep_plain=True)
     if bound is None:
         return None
@@ -65,6 +68,7 @@ def replay_offline(cluster: ReplayCluster, *, seed: int) -> OfflineResult | None
         refused=len(trace.pods) - len(cluster.placed),
         moves=moves,
         verified=cluster.verified,
+        seconds=process_time() - start,
     )
 
 
