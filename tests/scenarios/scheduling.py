@@ -10,7 +10,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from claimsmith.api.core_pods import parse_pod
-from claimsmith.api.kinds import DEVICE_CLASS, EVENT, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from claimsmith.api.kinds import (
+    DEVICE_CLASS,
+    EVENT,
+    NODE,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+    Kind,
+)
 from claimsmith.api.resource import parse_resource_claim
 from claimsmith.daemons.scheduler import Scheduler, SchedulerOptions
 from claimsmith.embedded.api.served import stored_kinds
@@ -83,6 +92,15 @@ class Bench:
 
     def messages(self, reason: str = "FailedScheduling") -> list[str]:
         return [event["message"] for event in self.events if event.get("reason") == reason]
+
+    async def condition(self, kind: Kind, name: str, type: str, status: str) -> dict[str, Any]:
+        """Return a condition of an object once it has a status."""
+        async with asyncio.timeout(60):
+            while True:
+                found = await self.client.get(kind, name, namespace="default")
+                for item in (found.get("status") or {}).get("conditions") or ():
+                    if (item["type"], item["status"]) == (type, status):
+                        return dict(item)
 
     async def add_node(self, name: str, *devices: str | dict[str, Any], **allocatable: str) -> None:
         amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **allocatable}

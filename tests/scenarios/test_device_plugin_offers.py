@@ -202,7 +202,7 @@ async def test_a_driver_that_leaves_for_good_leaves_no_amount_behind(node: Embed
             await registered(node, plugins)
             await plugins.withdraw()
 
-        assert node.kubelet.devices.stock.count(0).capacity == {RESOURCE: 0}
+            await reaches(node, lambda: node.kubelet.devices.stock.count(0).capacity == {RESOURCE: 0})
 
 
 async def test_what_a_foreign_plugin_gave_away_is_not_for_claims(node: EmbeddedNode) -> None:

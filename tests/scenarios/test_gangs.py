@@ -36,10 +36,9 @@ async def add_cards(cluster: Bench, *nodes: str, cards: int = 1, **room: str) ->
         await cluster.add_node(name, *(f"gpu-{number}" for number in range(cards)), **room)
 
 
-async def condition(cluster: Bench, name: str = "gang") -> dict[str, Any]:
-    found = await cluster.client.get(POD_GROUP, name, namespace="default")
-    conditions = (found.get("status") or {}).get("conditions") or []
-    return next((item for item in conditions if item["type"] == "PodGroupInitiallyScheduled"), {})
+async def condition(cluster: Bench, status: str) -> dict[str, Any]:
+    """Return the gang's condition once it has a status: the scheduler writes it after events and bindings."""
+    return await cluster.condition(POD_GROUP, "gang", "PodGroupInitiallyScheduled", status)
 
 
 def told(cluster: Bench, about: str = "gang") -> list[str]:
@@ -101,11 +100,11 @@ async def test_no_pod_of_a_gang_starts_while_another_one_finds_no_device() -> No
         await add_group(cluster)
         await add_members(cluster, ("a", "b"))
         await cluster.until(lambda: bool(told(cluster)))
-        waiting, said = nodes_of(cluster, "a", "b"), await condition(cluster)
+        waiting, said = nodes_of(cluster, "a", "b"), await condition(cluster, "False")
         clean = is_clean(cluster)
         await cluster.add_node("node-b", "gpu-0")
         await cluster.until(lambda: all(nodes_of(cluster, "a", "b")))
-        done = await condition(cluster)
+        done = await condition(cluster, "True")
 
     assert (waiting, clean) == (["", ""], True)
     assert (said["status"], said["reason"]) == ("False", "Unschedulable")
@@ -160,7 +159,7 @@ async def test_a_pod_beyond_the_least_count_starts_when_a_device_comes_free() ->
         (first, _) = (name for name in ("a", "b", "c") if cluster.node_of(name))
         await cluster.end_pod(first)
         await cluster.until(lambda: cluster.node_of(late) == "node-a")
-        said = await condition(cluster)
+        said = await condition(cluster, "True")
 
     assert said["status"] == "True"
 
@@ -215,7 +214,7 @@ async def test_pods_of_another_priority_are_told_to_take_that_of_the_group() -> 
         await add_members(cluster, ("a",))
         await add_members(cluster, ("b",), priorityClassName="system-cluster-critical")
         await cluster.until(lambda: bool(told(cluster)))
-        said = await condition(cluster)
+        said = await condition(cluster, "False")
 
     assert (said["status"], said["reason"]) == ("False", "SchedulerError")
     assert "pod default/b of pod group default/gang: found priority 2000000000" in said["message"]

@@ -364,9 +364,9 @@ async def test_delete_waits_until_the_pod_is_gone(kubectl: Kubectl) -> None:
     await bind(kubectl)
     deleting = await kubectl.start("delete", "pod", "web")
     path = "/api/v1/namespaces/default/pods/web"
-    for _ in range(100):
-        if "deletionTimestamp" in await kubectl("get", "--raw", path):
-            break
+    async with asyncio.timeout(60):
+        while "deletionTimestamp" not in await kubectl("get", "--raw", path):
+            continue
     shown = rows(await kubectl("get", "pods"))
     await kubectl("delete", "--raw", f"{path}?gracePeriodSeconds=0")
     async with asyncio.timeout(60):

@@ -56,9 +56,12 @@ async def become(client: KubeClient, kind: Kind, name: str, holds: Callable[[Kub
             found = next((item for item in listed.items if item["metadata"]["name"] == name), None)
             if holds(found):
                 return found or {}
+            # Each state as it comes: a list could miss one that does not last.
             async for event in client.watch(kind, resource_version=listed.resource_version):
-                if event.type != "BOOKMARK":
-                    break
+                if event.type != "BOOKMARK" and event.object["metadata"]["name"] == name:
+                    found = None if event.type == "DELETED" else event.object
+                    if holds(found):
+                        return found or {}
 
 
 async def create_pod(client: KubeClient, name: str, **spec: Any) -> None:

@@ -143,7 +143,7 @@ async def test_a_container_waits_while_its_plugin_does_not_let_it_start(node: Em
         await node.create_pod("p", spec=wanting(1))
         await node.bind("p")
         message = await node.events.wait_for("Failed")
-        await node.wait_for(lambda: "containerStatuses" in (node.pod("p").get("status") or {}))
+        await node.wait_for(lambda: "CreateContainerConfigError" in str(node.pod("p").get("status")))
         waiting = node.pod("p")["status"]["containerStatuses"][0]["state"]["waiting"]
         del plugin.refusals["pre_start"]
         await node.time.sleepers(2)

@@ -35,7 +35,7 @@ def registrar(node: EmbeddedNode, name: str, registration: Registration) -> Sock
 
 async def test_a_plugin_is_told_that_it_is_registered(node: EmbeddedNode) -> None:
     async with node.running(), node.serving(RecordingDriver()) as plugin:
-        assert await plugin.registration.wait(5)
+        assert await plugin.registration.wait(60)
         assert endpoint_of(node) == str(node.paths.folder_of(DRIVER) / "dra.sock")
 
 
@@ -66,7 +66,7 @@ async def test_a_driver_that_was_killed_and_started_again_is_registered_anew(nod
         (node.paths.plugins_registry / f"{DRIVER}-reg.sock").unlink()
         (node.paths.folder_of(DRIVER) / "dra.sock").unlink()
         async with node.serving(RecordingDriver()) as second:
-            assert await second.registration.wait(5)
+            assert await second.registration.wait(60)
             assert first.registration.registered
 
 

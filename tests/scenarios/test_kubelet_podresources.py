@@ -68,7 +68,7 @@ async def test_a_pod_with_a_claim_is_told_with_driver_pool_device_and_cdi_id(nod
 async def test_devices_of_plugins_are_told_with_their_numa_node(node: EmbeddedNode) -> None:
     async with node.running(), SmallPlugin(node.paths.device_plugins, {"g": "Healthy"}, numa={"g": 1}) as plugin:
         await plugin.register()
-        while not node.kubelet.devices.serves(RESOURCE):
+        while (shelf := node.kubelet.devices.stock.find(RESOURCE)) is None or not shelf.healthy:
             await listed(node)
         await node.create_pod("p", spec=COUNTED)
         await node.bind("p")

@@ -233,6 +233,7 @@ async def test_a_failed_preparation_is_shown_on_the_pod_and_tried_again(
         await node.bind("p")
         message = await node.events.wait_for("FailedPrepareDynamicResources")
         await node.time.sleepers(2)
+        await node.wait_for(lambda: "waiting" in str(node.pod("p").get("status")))
         waiting = node.pod("p")["status"]["containerStatuses"][0]["state"]["waiting"]["reason"]
         node.time.advance(2)
         await node.reaches("p", "Running")

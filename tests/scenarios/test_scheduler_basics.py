@@ -6,13 +6,7 @@ from typing import Any
 
 from claimsmith.api.kinds import NODE, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.daemons.scheduler import SchedulerOptions
-from tests.scenarios.scheduling import Bench, bench, meta, node_slice
-
-
-async def condition(cluster: Bench, pod: str) -> dict[str, Any]:
-    found = await cluster.client.get(POD, pod, namespace="default")
-    conditions = found["status"].get("conditions") or []
-    return next((item for item in conditions if item["type"] == "PodScheduled"), {})
+from tests.scenarios.scheduling import bench, meta, node_slice
 
 
 def gpu(name: str, memory: str) -> dict[str, Any]:
@@ -46,7 +40,7 @@ async def test_a_selector_chooses_the_larger_gpu_and_the_next_pod_is_told_why_it
         await cluster.until(lambda: bool(cluster.node_of("first")))
         await cluster.add_pod("second", template="gpu")
         await cluster.until(lambda: bool(cluster.messages()))
-        told = await condition(cluster, "second")
+        told = await cluster.condition(POD, "second", "PodScheduled", "False")
         await cluster.end_pod("first")
         await cluster.until(lambda: cluster.node_of("second") == "node-a")
 

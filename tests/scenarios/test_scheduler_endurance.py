@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import socket
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from claimsmith.api.kinds import POD
@@ -100,10 +102,20 @@ async def test_pods_deleted_at_any_moment_leave_nothing() -> None:
     assert leftovers(cluster)["queued"] == 0
 
 
+def find_port() -> int:
+    """Return a free port that no outgoing connection takes while nobody listens on it."""
+    numbers = random.SystemRandom()
+    while True:
+        port = numbers.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 async def test_scheduling_goes_on_after_the_server_was_away() -> None:
     store = Store(stored_kinds())
     async with AsyncExitStack() as servers:
-        first = await servers.enter_async_context(EmbeddedApiServer(store))
+        first = await servers.enter_async_context(EmbeddedApiServer(store, port=find_port()))
         async with bench(url=first.url) as cluster:
             await small_cluster(cluster)
             await cluster.add_pod("before", template="gpu")

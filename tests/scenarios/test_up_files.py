@@ -70,6 +70,13 @@ spec:
 """
 
 
+def rewrite(file: Path, text: str) -> None:
+    """Put another text into a file in one step, so that nobody reads a part of it."""
+    hidden = file.with_name(f".{file.name}.new")
+    hidden.write_text(text)
+    hidden.replace(file)
+
+
 def join(*texts: str) -> str:
     return "\n---\n".join(texts)
 
@@ -102,7 +109,7 @@ def test_a_card_that_is_added_to_the_file_runs_the_pod_that_waits(tmp_path: Path
     file.write_text(join(CARDS, ONE_CARD, pod("first"), pod("second")))
     with up("-f", str(file), home=tmp_path) as cluster:
         cluster.kubectl("wait", "pod/second", "--for=condition=PodScheduled=False", "--timeout=60s")
-        file.write_text(file.read_text().replace("name: one}\n", "name: one}\n  - {model: T4, name: two}\n", 1))
+        rewrite(file, file.read_text().replace("name: one}\n", "name: one}\n  - {model: T4, name: two}\n", 1))
         wait_running(cluster, "first", "second")
 
         assert devices(cluster) == held(cluster) == [("alpha", "one"), ("alpha", "two")]
@@ -113,7 +120,7 @@ def test_an_edit_that_can_not_be_used_is_told_and_changes_nothing(tmp_path: Path
     file.write_text(CARDS)
     with up("-f", str(file), home=tmp_path) as cluster:
         with (tmp_path / "stderr").open(encoding="utf-8") as errors:
-            file.write_text(CARDS.replace("model: T4", "modle: T4"))
+            rewrite(file, CARDS.replace("model: T4", "modle: T4"))
             line = ""
             while not line.endswith("\n"):
                 line += errors.readline()

@@ -119,7 +119,9 @@ def test_namespaces_that_objects_name_are_made(cluster: UpProcess) -> None:
 def test_pods_run_wait_with_a_reason_and_are_freed_by_deletion(cluster: UpProcess) -> None:
     for name in ("first", "second", "third"):
         cluster.kubectl("apply", "-f", "-", text=pod(name))
-    cluster.kubectl("wait", "-n", "team", "pod/first", "pod/second", "--for=jsonpath={.status.phase}=Running")
+    cluster.kubectl(
+        "wait", "-n", "team", "pod/first", "pod/second", "--for=jsonpath={.status.phase}=Running", "--timeout=60s"
+    )
     cluster.kubectl("wait", "-n", "team", "pod/third", "--for=condition=PodScheduled=False", "--timeout=60s")
     described = cluster.kubectl("describe", "pod", "third", "-n", "team")
     output = cluster.kubectl("logs", "first", "-n", "team")
@@ -131,17 +133,17 @@ def test_pods_run_wait_with_a_reason_and_are_freed_by_deletion(cluster: UpProces
     assert "device /dev/claimsmith/gpu-" in output
 
     cluster.kubectl("delete", "pod", "first", "-n", "team")
-    cluster.kubectl("wait", "-n", "team", "pod/third", "--for=jsonpath={.status.phase}=Running")
+    cluster.kubectl("wait", "-n", "team", "pod/third", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
 
     assert sorted(names(cluster, "resourceclaims"))[0].startswith("second-gpu-")
     cluster.kubectl("delete", "pods", "--all", "-n", "team")
-    cluster.kubectl("wait", "-n", "team", "resourceclaims", "--all", "--for=delete")
+    cluster.kubectl("wait", "-n", "team", "resourceclaims", "--all", "--for=delete", "--timeout=60s")
 
 
 def test_a_pod_that_tolerates_the_taint_goes_to_the_tainted_node(cluster: UpProcess) -> None:
     more = "tolerations: [{key: reserved, operator: Exists}]\n  nodeSelector: {tier: gold}"
     cluster.kubectl("create", "-f", "-", text=pod("golden", more=more))
-    cluster.kubectl("wait", "-n", "team", "pod/golden", "--for=jsonpath={.status.phase}=Running")
+    cluster.kubectl("wait", "-n", "team", "pod/golden", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
 
     assert read(cluster, "pod", "golden", "-n", "team")["spec"]["nodeName"] == "beta"
     cluster.kubectl("delete", "pod", "golden", "-n", "team")
