@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,11 +89,15 @@ def test_moves_place_refused_pods_and_evict_nobody() -> None:
     trace = make_busy_trace()
     cluster = ReplayCluster(trace, FGD, knows_trace=True)
     refused = [pod for pod in draw_arrivals(trace, seed=1, to_percent=130) if cluster.place(pod) is None]
-    before = len(cluster.placed)
+    before = Counter(placed.pod for placed in cluster.placed.values())
     moves = migrate(cluster, refused, most=20)
+    placed = Counter(placed.pod for placed in cluster.placed.values()) - before
+    waiting = Counter(refused) - placed
 
     assert 0 < moves <= 20
-    assert len(cluster.placed) > before
+    assert placed
+    assert before <= Counter(placed.pod for placed in cluster.placed.values())
+    assert [pod for pod in waiting if any(has_room(cluster, node.name, pod) for node in trace.nodes)] == []
 
 
 def test_the_command_prints_both_profiles_fgd_and_the_bound(tmp_path: Path) -> None:
