@@ -64,7 +64,7 @@ def test_the_command_prints_a_table() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--mig", "odd"), "claimsmith: mix: found 'odd', allowed uniform, small, bimodal, large, no-7g;"),
+        (("--mig", "odd"), "claimsmith: mix: found 'odd', allowed uniform, small, bimodal, large, no-7g, five-sizes;"),
         (("--mig", "large", "folder"), "claimsmith: --mig: found 'large', allowed either a mix or a folder;"),
         ((), "claimsmith: TRACE_FOLDER: found null, allowed a folder, or --mig;"),
     ],

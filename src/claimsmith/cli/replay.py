@@ -61,7 +61,7 @@ def replay(  # noqa: PLR0913 - each is one option of the command
     most that any allocation of the same pods could reach.
 
     With --mig, requests for parts of 100 boards come and go, and what each rule refuses is printed; the mixes are
-    uniform, small, bimodal, large and no-7g.
+    uniform, small, bimodal, large, no-7g and five-sizes.
 
     Example: claimsmith replay openb --seeds 42-51 --plot rates.svg
     """

@@ -55,9 +55,10 @@ MIXES: Final[Mapping[str, Mix]] = {
         Mix(name="bimodal", shares=(30, 15, 5, 5, 15, 30)),
         Mix(name="large", shares=(5, 10, 10, 20, 25, 30)),
         Mix(name="no-7g", shares=(1, 1, 1, 1, 1, 0)),
+        Mix(name="five-sizes", shares=(1, 0, 1, 1, 1, 1)),
     )
 }
-"""The mixes by name."""
+"""The mixes by name; `five-sizes` is `uniform` as many reckon it, without the small one that has double memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

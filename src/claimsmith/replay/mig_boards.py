@@ -1,13 +1,18 @@
 """Boards that are cut on demand, as real pools: each request is a claim, each partition a device that takes counters.
 
 The slices are those that the agent would publish for the simulated driver's cards: memory slices and engines are
-counters, and every size at every place is a device.
+counters, and every size at every place is a device. Only their order is NVIDIA's driver's: by name, each size from the
+first slice on.
+
+Source: dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/driver.go, generateSplitResourceSlices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from claimsmith.api.manifests import Manifest
@@ -81,4 +86,5 @@ def _publish(node: str) -> tuple[ResourceSlice, ...]:
     }
     context = DriverContext(node_name=node, documents=(Manifest(object=settings, source="boards"),))
     drivers = create_drivers(_PLUGIN, context)
-    return tuple(item for driver in drivers for item in preview_slices(driver.name, node, driver.discover()))
+    found = (item for driver in drivers for item in preview_slices(driver.name, node, driver.discover()))
+    return tuple(replace(item, devices=tuple(sorted(item.devices, key=attrgetter("name")))) for item in found)

@@ -54,6 +54,14 @@ def test_every_node_publishes_every_place_of_every_size() -> None:
     assert {item.node_name for item in cluster.slices} == {"node-000", "node-001"}
 
 
+def test_places_are_published_in_the_order_of_nvidias_driver() -> None:
+    names = [device.name for item in build_boards(1).slices for device in item.devices]
+    places = [name.removeprefix("gpu-0-mig-") for name in names]
+
+    assert [place for place in places if place[0] in "34"] == ["3g40gb-0", "3g40gb-4", "4g40gb-0"]
+    assert names == sorted(names)
+
+
 def test_partitions_draw_from_counters_that_their_pool_publishes() -> None:
     cluster = build_boards(1)
     published = {
