@@ -20,6 +20,11 @@ __all__ = [
     "DRIVER_SECONDS",
     "GRANTS_HELD",
     "PREPARES_WAITING",
+    "SCHEDULER_BINDINGS",
+    "SCHEDULER_DECISIONS",
+    "SCHEDULER_DECISION_SECONDS",
+    "SCHEDULER_LEADS",
+    "SCHEDULER_WAITING",
     "Meter",
     "Sample",
     "get_logger",
@@ -44,6 +49,16 @@ DEVICES_UNHEALTHY: Final = "claimsmith_unhealthy_devices"
 """Devices that are out of use; labels driver, effect (NoSchedule or NoExecute)."""
 DEVICES_PUBLISHED: Final = "claimsmith_published_devices"
 """Devices that the API server shows; label driver."""
+SCHEDULER_LEADS: Final = "claimsmith_scheduler_leads"
+"""1 while this process decides, 0 while it waits for the lead."""
+SCHEDULER_WAITING: Final = "claimsmith_scheduler_waiting"
+"""Pods and gangs that wait for a node."""
+SCHEDULER_DECISIONS: Final = "claimsmith_scheduler_decisions_total"
+"""Decisions for pods and gangs; label result (placed, unplaced or error)."""
+SCHEDULER_DECISION_SECONDS: Final = "claimsmith_scheduler_decision_seconds_total"
+"""Seconds spent on decisions."""
+SCHEDULER_BINDINGS: Final = "claimsmith_scheduler_bindings_total"
+"""Pods whose decision was written; label result (ok or error)."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 """Name of a metric and its labels, sorted by name."""

@@ -1,19 +1,19 @@
-"""Our scheduler on a real API server with the rights that are printed for it."""
+"""`claimsmith scheduler` on a real API server with the rights that it prints."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from claimsmith.daemons.scheduler import Scheduler
 from claimsmith.errors import ForbiddenError
 from claimsmith.kube.client import KubeClient
-from claimsmith.kube.informers import Informers
-from tests.cluster.agents import serving
+from tests.cluster.agents import WITH_THE_TESTS, AgentProcess, serving
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod
 from tests.cluster.rights import SPACE, granted
@@ -25,33 +25,85 @@ CARDS = "gpus: [{model: A100-40, count: 2}]"
 
 @pytest.fixture
 def account(real_cluster: RealCluster) -> Iterator[Path]:
-    """A kubeconfig of the scheduler's account, after an operator has applied what the command prints."""
-    with granted(real_cluster, "controller", "--print-manifests", "scheduler"):
+    """A kubeconfig of the scheduler's account, after an operator has applied what the command prints.
+
+    Without the Deployment, which has no image here.
+    """
+    with granted(real_cluster, "scheduler", "--print-manifests"):
         yield real_cluster.service_account(ACCOUNT, namespace=SPACE)
 
 
-async def test_the_scheduler_allocates_and_binds(
-    real_cluster: RealCluster, client: KubeClient, account: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    own = KubeClient.from_kubeconfig(account, field_manager="claimsmith-scheduler")
-    informers = Informers(own)
-    scheduler = Scheduler(own, informers)
-    async with serving(real_cluster, client, CARDS):
-        tasks = [asyncio.create_task(work) for work in (informers.run(), scheduler.run())]
-        try:
-            await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
-            await client.create(RESOURCE_CLAIM, claim("gpu", exactly("gpu", "gpu")))
-            await client.create(POD, pod("train", claims=["gpu"], schedulerName="claimsmith"))
-            await wait_for_object(client, POD, "train", is_ready)
-            allocated = await client.get(RESOURCE_CLAIM, "gpu", namespace="default")
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await own.close()
+@asynccontextmanager
+async def scheduling(cluster: RealCluster, account: Path, name: str) -> AsyncIterator[AgentProcess]:
+    """Run a scheduler as its own account."""
+    command = [*WITH_THE_TESTS, sys.executable, "-m", "claimsmith", "scheduler", "--kubeconfig", str(account)]
+    options = ["--listen", "0", "--log-format", "json", "-v"]
+    scheduler = AgentProcess([*command, *options], cluster.folder / f"scheduler-{name}.log")
+    await scheduler.start()
+    try:
+        yield scheduler
+    finally:
+        await scheduler.stop()
 
-    assert allocated["status"]["allocation"]["devices"]["results"][0]["driver"] == DRIVER
-    assert "forbidden" not in caplog.text.lower()
+
+async def place(client: KubeClient, name: str) -> str:
+    """Return the device that a pod with a claim gets, once it runs."""
+    await client.create(RESOURCE_CLAIM, claim(name, exactly("gpu", "gpu")))
+    await client.create(POD, pod(name, claims=[name], schedulerName="claimsmith"))
+    await wait_for_object(client, POD, name, is_ready)
+    allocated = await client.get(RESOURCE_CLAIM, name, namespace="default")
+    (result,) = allocated["status"]["allocation"]["devices"]["results"]
+    return f"{result['driver']}/{result['device']}"
+
+
+async def test_a_second_scheduler_goes_on_where_the_first_one_ends(
+    real_cluster: RealCluster, client: KubeClient, account: Path
+) -> None:
+    async with (
+        serving(real_cluster, client, CARDS),
+        scheduling(real_cluster, account, "first") as first,
+    ):
+        await first.wait_logged("Scheduler decides")
+        async with scheduling(real_cluster, account, "second") as second:
+            await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
+            one = await place(client, "train")
+            status = await first.stop()
+            await second.wait_logged("Scheduler decides")
+            two = await place(client, "infer")
+        lines = [*first.lines, *second.lines]
+
+    assert status == 0
+    assert {one.partition("/")[0], two.partition("/")[0]} == {DRIVER}
+    assert one != two
+    assert not [line for line in lines if line.get("level") in {"warning", "error"}]
+
+
+async def test_the_scheduler_may_do_no_more_than_it_needs(real_cluster: RealCluster, account: Path) -> None:
+    nobody = real_cluster.service_account("nobody")
+
+    assert list_rights(real_cluster, account) - list_rights(real_cluster, nobody) == {
+        ("pods", "[get list watch]"),
+        ("pods/binding", "[create]"),
+        ("pods/status", "[patch]"),
+        ("nodes", "[list watch]"),
+        ("namespaces", "[list watch]"),
+        ("events", "[create patch]"),
+        ("resourceslices.resource.k8s.io", "[list watch]"),
+        ("deviceclasses.resource.k8s.io", "[list watch]"),
+        ("devicetaintrules.resource.k8s.io", "[list watch]"),
+        ("resourceclaimtemplates.resource.k8s.io", "[list watch]"),
+        ("resourceclaims.resource.k8s.io", "[get list watch create patch delete]"),
+        ("resourceclaims.resource.k8s.io/status", "[patch]"),
+        ("resourceclaims.resource.k8s.io/binding", "[patch]"),
+        ("podgroups.scheduling.k8s.io", "[list watch]"),
+        ("podgroups.scheduling.k8s.io/status", "[patch]"),
+    }
+
+
+def list_rights(cluster: RealCluster, account: Path) -> set[tuple[str, str]]:
+    """Return what an account may do with which resources of the default namespace."""
+    said = cluster.kubectl("auth", "can-i", "--list", "--namespace", "default", "--no-headers", kubeconfig=account)
+    return set(re.findall(r"^(\S+) .* (\[[^\]]*\])$", said, re.MULTILINE))
 
 
 async def test_the_scheduler_publishes_nothing(client: KubeClient, account: Path) -> None:

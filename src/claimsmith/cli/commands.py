@@ -20,6 +20,7 @@ from claimsmith.cli.lint import lint
 from claimsmith.cli.node import node_app
 from claimsmith.cli.preempt import preempt
 from claimsmith.cli.replay import replay
+from claimsmith.cli.scheduler import scheduler
 from claimsmith.cli.snapshot import snapshot_app
 from claimsmith.cli.up import up
 from claimsmith.cli.whatif import drain, whatif
@@ -88,6 +89,7 @@ app.command(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )(_agent)
 app.command(short_help="Makes kubelets look again at pods that wait.")(controller)
+app.command(short_help="Nodes and devices for the pods that name it.")(scheduler)
 app.add_typer(node_app, name="node", short_help="Devices, labels, amounts and troubles of one node.")
 
 

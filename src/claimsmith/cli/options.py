@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from claimsmith.cli.output import Format
+from claimsmith.errors import InputError
 
-__all__ = ["LikeUpstream", "ManifestPaths", "OnlyNode", "Output", "Strict", "Verbosity"]
+if TYPE_CHECKING:
+    from claimsmith.allocate.policy.objective import Policy
+
+__all__ = ["LikeUpstream", "ManifestPaths", "OnlyNode", "Output", "PolicyName", "Strict", "Verbosity", "parse_policy"]
 
 ManifestPaths = Annotated[
     list[str],
@@ -23,6 +27,16 @@ LikeUpstream = Annotated[
 """Whether to repeat upstream's faults."""
 Output = Annotated[Format, typer.Option("-o", "--output", metavar="FORMAT", help="One of table, json, yaml.")]
 """How to print."""
+PolicyName = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        show_default=False,
+        help="How devices and nodes are chosen: first, pack, spread or fragmentation. Default: first; gangs pack.",
+    ),
+]
+"""What makes one decision better than another."""
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse fields that a kind does not have instead of leaving them out.")
 ]
@@ -32,3 +46,17 @@ Verbosity = Annotated[
     typer.Option("-v", "--verbose", count=True, show_default=False, help="Show more of the log; -vv shows all of it."),
 ]
 """How much of what components log is shown."""
+
+
+def parse_policy(name: str) -> Policy | None:
+    """Return the policy that a user names; None when none is named.
+
+    Raises:
+        InputError: There is no policy of that name.
+    """
+    from claimsmith.allocate.policy.objective import POLICIES, find_policy
+
+    found = find_policy(name) if name else None
+    if name and found is None:
+        raise InputError(f"--policy: found {name!r}, allowed {', '.join(POLICIES)}; name one of them")
+    return found

@@ -9,24 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from claimsmith.cli.exits import tell
-from claimsmith.cli.options import Strict, Verbosity
-from claimsmith.errors import InputError
+from claimsmith.cli.options import PolicyName, Strict, Verbosity, parse_policy
 
 if TYPE_CHECKING:
     from claimsmith.daemons.clusterplan import ClusterPlan
     from claimsmith.daemons.playground import PlaygroundOptions
-    from claimsmith.daemons.scheduler import SchedulerOptions
 
 __all__ = ["up"]
-
-_Policy = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        show_default=False,
-        help="How devices and nodes are chosen: first, pack, spread or fragmentation. Default: first; gangs pack.",
-    ),
-]
 
 
 def up(  # noqa: PLR0913 - each is one option of the command
@@ -55,7 +44,7 @@ def up(  # noqa: PLR0913 - each is one option of the command
         Path | None,
         typer.Option(metavar="PATH", help="Folder for the nodes' sockets and files. Default: a temporary one."),
     ] = None,
-    policy: _Policy = "",
+    policy: PolicyName = "",
     strict: Strict = False,
     verbosity: Verbosity = 0,
 ) -> None:
@@ -72,11 +61,11 @@ def up(  # noqa: PLR0913 - each is one option of the command
     from claimsmith.cli.kubeconfig import check_kubeconfig
     from claimsmith.cli.logs import show_logs
     from claimsmith.daemons.clusterplan import plan_cluster
-    from claimsmith.daemons.playground import PlaygroundOptions
+    from claimsmith.daemons.playground import PLAYGROUND_SCHEDULER, PlaygroundOptions
     from claimsmith.daemons.tour import plan_tour
 
     show_logs(verbosity)
-    scheduler = _choose_scheduler(policy)
+    scheduler = replace(PLAYGROUND_SCHEDULER, policy=parse_policy(policy))
     plan = plan_cluster(read_manifests(files), strict=strict) if files else plan_tour()
     for sentence in plan.left_out:
         tell(sentence)
@@ -86,21 +75,6 @@ def up(  # noqa: PLR0913 - each is one option of the command
         port=port, state_file=state, folder=folder, settings_files=_find_settings_files(plan), scheduler=scheduler
     )
     run_interruptible(_stay(plan, options, write_kubeconfig))
-
-
-def _choose_scheduler(policy: str) -> SchedulerOptions:
-    """Return the scheduler's options with the named policy.
-
-    Raises:
-        InputError: There is no policy of that name.
-    """
-    from claimsmith.allocate.policy.objective import POLICIES, find_policy
-    from claimsmith.daemons.playground import PLAYGROUND_SCHEDULER
-
-    found = find_policy(policy) if policy else None
-    if policy and found is None:
-        raise InputError(f"--policy: found {policy!r}, allowed {', '.join(POLICIES)}; name one of them")
-    return replace(PLAYGROUND_SCHEDULER, policy=found)
 
 
 def _find_settings_files(plan: ClusterPlan) -> tuple[Path, ...]:

@@ -30,6 +30,7 @@ from claimsmith.daemons.scheduler_gangwork import (
     follow_steps,
 )
 from claimsmith.daemons.scheduler_joint import JointDecider
+from claimsmith.daemons.scheduler_numbers import SchedulerNumbers
 from claimsmith.daemons.scheduler_wait import DeviceWait
 from claimsmith.errors import ApiError
 from claimsmith.kube.client import KubeClient
@@ -47,9 +48,9 @@ from claimsmith.schedule.pods import PodWriter, is_schedulable
 from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
 from claimsmith.schedule.score import Placement
 from claimsmith.schedule.told import EXPLAIN_EVERY_S, ToldBook
-from claimsmith.telemetry import get_logger, log_event
+from claimsmith.telemetry import Meter, get_logger, log_event
 
-__all__ = ["SCHEDULER_NAME", "Scheduler", "SchedulerOptions", "run_scheduler"]
+__all__ = ["SCHEDULER_NAME", "Scheduler", "SchedulerOptions"]
 
 SCHEDULER_NAME: Final = "claimsmith"
 """What pods write in `spec.schedulerName` to get this scheduler."""
@@ -95,6 +96,7 @@ class Scheduler:
         options: What can be set.
         clock: Monotonic seconds.
         now: The time of day.
+        meter: Keeps numbers of what is decided and written; None: nobody asks for them.
     """
 
     def __init__(
@@ -105,12 +107,15 @@ class Scheduler:
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        meter: Meter | None = None,
     ) -> None:
         self.options = options or SchedulerOptions()
         self.cache = ClusterCache()
         self.queue = PodQueue(clock)
         self.ready = asyncio.Event()
         self._informers = informers
+        self._numbers = SchedulerNumbers(meter or Meter())
+        self._clock = clock
         self._recorder = EventRecorder(client, "claimsmith-scheduler", now=now)
         self._pods = PodWriter(client, now=now)
         features = self.options.features or Features()
@@ -128,23 +133,23 @@ class Scheduler:
         )
         in_short = self._decide_jointly(cluster, BATCH_LIMITS)
         self._batches = BatchDecider(self.cache, self._decider, in_short, clock=clock)
-        self._gangs = GangWork(
-            SchedulerParts(
-                cache=self.cache,
-                queue=self.queue,
-                binder=self._binder,
-                recorder=self._recorder,
-                pods=self._pods,
-                clock=clock,
-            ),
-            GangDecider(self.cache, self._decider, joint=self._decide_jointly(cluster)),
-            GroupWriter(client, now=now),
-            names=self.options.names,
-        )
+        gangs = GangDecider(self.cache, self._decider, joint=self._decide_jointly(cluster))
+        self._gangs = GangWork(self._parts(), gangs, GroupWriter(client, now=now), names=self.options.names)
         self._slots = asyncio.Semaphore(self.options.writes_max)
         self._told: ToldBook[str] = ToldBook(clock)
         follow_cluster(informers, self.cache)
         self._listen(informers)
+
+    def _parts(self) -> SchedulerParts:
+        return SchedulerParts(
+            cache=self.cache,
+            queue=self.queue,
+            binder=self._binder,
+            recorder=self._recorder,
+            pods=self._pods,
+            numbers=self._numbers,
+            clock=self._clock,
+        )
 
     def _decide_jointly(self, cluster: PreparedCluster, limits: JointLimits | None = None) -> JointDecider:
         policy = self.options.policy or PACK
@@ -179,14 +184,14 @@ class Scheduler:
 
     async def _decide_next(self, items: list[QueuedPod]) -> list[tuple[QueuedPod, Coroutine[Any, Any, None]]]:
         """Decide for what was taken from the queue; returns what is to be done about each decision."""
-        first = items[0]
+        first, begun_s = items[0], self._clock()
         gang = first.gang
         if gang is not None:
             decided = await self._gangs.decide(first, gang)
+            self._numbers.count_decisions([decided], self._clock() - begun_s)
             return [(first, self._settle_gang(first, gang, decided))]
-        if len(items) == 1:
-            return [(first, self._settle(first, self._decide(first)))]
-        outcomes = await self._decide_batch(items)
+        outcomes = await self._decide_batch(items) if len(items) > 1 else (self._decide(first),)
+        self._numbers.count_decisions(outcomes, self._clock() - begun_s)
         return [(item, self._settle(item, outcome)) for item, outcome in zip(items, outcomes, strict=True)]
 
     async def _decide_batch(self, items: list[QueuedPod]) -> tuple[Placed | Unplaced, ...]:
@@ -253,8 +258,10 @@ class Scheduler:
         try:
             await self._binder.bind(pod, placed)
         except Exception:
+            self._numbers.count_bindings(failed=1)
             self.queue.retry(item)
             raise
+        self._numbers.count_bindings(bound=1)
         self.queue.remove(pod.ref)
         self._told.forget(pod.uid)
         text = f"Successfully assigned {pod.ref} to {placed.node}"
@@ -335,12 +342,3 @@ class _Hearing:
 def _has_claims(item: QueuedPod) -> bool:
     """Whether the item is a pod by itself that may get devices."""
     return item.gang is None and bool(item.pod.claims)
-
-
-async def run_scheduler(client: KubeClient, options: SchedulerOptions | None = None) -> None:
-    """Run a scheduler with reflectors of its own until cancelled."""
-    informers = Informers(client)
-    scheduler = Scheduler(client, informers, options)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(informers.run(), name="informers")
-        group.create_task(scheduler.run(), name="scheduler")

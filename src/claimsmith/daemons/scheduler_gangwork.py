@@ -15,6 +15,7 @@ from claimsmith.daemons.scheduler_bind import Binder
 from claimsmith.daemons.scheduler_decide import Unplaced
 from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
 from claimsmith.daemons.scheduler_joint import Solve
+from claimsmith.daemons.scheduler_numbers import SchedulerNumbers
 from claimsmith.errors import ApiError
 from claimsmith.kube.events import EventRecorder, EventType, ObjectReference, cut_text
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
@@ -42,6 +43,7 @@ class SchedulerParts:
     binder: Binder
     recorder: EventRecorder
     pods: PodWriter
+    numbers: SchedulerNumbers
     clock: Callable[[], float]
 
 
@@ -142,8 +144,10 @@ class GangWork:
         try:
             unbound = await parts.binder.bind_gang(outcome.placed, needed=min(gang.needed, len(outcome.placed)))
         except Exception:
+            parts.numbers.count_bindings(failed=len(outcome.placed))
             parts.queue.retry(item)
             raise
+        parts.numbers.count_bindings(bound=len(outcome.placed) - len(unbound), failed=len(unbound))
         if unbound:
             parts.queue.retry(item)
         else:

@@ -58,6 +58,13 @@ class Informers:
             finally:
                 self._group = None
 
+    def list_missing(self) -> tuple[str, ...]:
+        """Return one sentence for each kind whose first list is not in yet, with what keeps it from being read."""
+        found = (reflector for reflector, _ in self._reflectors.values() if not reflector.is_synced)
+        return tuple(
+            f"{item.kind.plural}: not read yet{f' ({item.last_error})' if item.last_error else ''}" for item in found
+        )
+
     async def wait_synced(self) -> None:
         """Return once the first list of every reflector asked for so far is in."""
         for reflector, _ in tuple(self._reflectors.values()):

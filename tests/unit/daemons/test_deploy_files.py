@@ -20,8 +20,8 @@ DEPLOY = ROOT / "deploy"
     ("file", "arguments"),
     [
         ("agent.yaml", ("agent", "--config", str(DEPLOY / "example.yaml"), "--print-manifests")),
-        ("controller.yaml", ("controller", "--print-manifests", "controller")),
-        ("scheduler.yaml", ("controller", "--print-manifests", "scheduler")),
+        ("controller.yaml", ("controller", "--print-manifests")),
+        ("scheduler.yaml", ("scheduler", "--listen", "0.0.0.0:10269", "--print-manifests")),
     ],
 )
 def test_a_file_is_what_its_command_prints(file: str, arguments: tuple[str, ...]) -> None:
@@ -83,3 +83,25 @@ def test_labels_amounts_reports_and_taint_rules_take_rights_of_their_own(tmp_pat
     assert found["nodes/status"] == ("patch",)
     assert found["devicereports/status"] == ("patch",)
     assert "delete" in found["devicetaintrules"]
+
+
+def container_of(*arguments: str) -> dict[str, Any]:
+    """Return the container of the Deployment that is printed for a scheduler."""
+    documents = yaml.safe_load_all(call_claimsmith("scheduler", "--print-manifests", *arguments).out)
+    (found,) = (item for item in documents if item["kind"] == "Deployment")
+    container: dict[str, Any] = found["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+def test_a_deployed_scheduler_gets_the_options_that_were_named() -> None:
+    options = ("--name=a", "--name=b", "--policy=pack", "--placement=pack", "--feature-gates=DRAAdminAccess=false")
+    found = container_of(*options, "--namespace", "devices")
+
+    assert found["command"] == [
+        "claimsmith", "scheduler", "--namespace", "devices", *options, "--log-format", "json"
+    ]  # fmt: skip
+
+
+def test_a_scheduler_that_listens_to_its_own_pod_alone_is_not_probed() -> None:
+    assert "readinessProbe" not in container_of()
+    assert container_of("--listen", "0.0.0.0:9000")["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}

@@ -32,6 +32,23 @@ def test_a_second_form_of_one_kind_is_refused() -> None:
         informers.of(POD, decode_otherwise)
 
 
+def test_what_is_not_read_yet_is_named() -> None:
+    informers = Informers(ScriptedSource([], []))
+    informers.of(POD, decode)
+
+    assert informers.list_missing() == ("pods: not read yet",)
+
+
+async def test_what_is_read_is_missing_no_longer() -> None:
+    informers = Informers(ScriptedSource([ObjectList(items=[], resource_version="1")], []))
+    informers.of(POD, decode)
+    task = asyncio.create_task(informers.run())
+    await asyncio.wait_for(informers.wait_synced(), 60)
+    task.cancel()
+
+    assert informers.list_missing() == ()
+
+
 async def test_a_kind_asked_for_later_is_followed_as_well() -> None:
     empty = ObjectList(items=[], resource_version="1")
     informers = Informers(ScriptedSource([empty, empty], []))
