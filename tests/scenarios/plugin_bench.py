@@ -80,14 +80,15 @@ def named(*names: str) -> list[v1.Claim]:
     return [v1.Claim(namespace="default", name=name, uid=f"uid-{name}") for name in names]
 
 
-async def call(path: Path, method: Method[Any, Any], message: Any) -> Any:
+async def call(path: Path, method: Method[Any, Any], message: Any, *, timeout_s: float = 60.0) -> Any:
+    """Call a service; it learns how long the caller waits."""
     async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
         rpc = channel.unary_unary(
             method.path,
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
-        return await rpc(message, timeout=60)
+        return await rpc(message, timeout=timeout_s)
 
 
 async def prepare(bench: PluginBench, *names: str) -> dict[str, v1.NodePrepareResourceResponse]:

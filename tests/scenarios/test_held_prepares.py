@@ -128,7 +128,8 @@ async def test_the_last_reason_is_answered_while_the_kubelet_still_waits(bench: 
     want(bench, "next", "gpu-0")
     async with bench.plugin():
         await prepare(bench, "a")
-        answer = await prepare(bench, "next")
+        wanted = v1.NodePrepareResourcesRequest(claims=named("next"))
+        answer = (await call(bench.service, PREPARE_V1, wanted, timeout_s=20)).claims
 
     assert "found prepared for claim default/a (uid uid-a)" in answer["uid-next"].error
     assert time.time_s < 19
