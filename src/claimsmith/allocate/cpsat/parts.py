@@ -11,7 +11,7 @@ from claimsmith.allocate.prepared.plan import ClaimPlan, PodPlan, RequestPlan
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX, ResourceClaim
 from claimsmith.model.names import ClaimRef
 
-__all__ = ["Part", "Parts", "find_parts", "is_admin", "list_requests", "restrict"]
+__all__ = ["Part", "Parts", "find_parts", "is_admin", "restrict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +42,7 @@ class Part:
     @property
     def shapes(self) -> frozenset[RequestShape]:
         """What its requests want."""
-        return frozenset(request.shape for request in list_requests(self.plan))
+        return frozenset(request.shape for request in self.plan.requests)
 
     @property
     def is_admin(self) -> bool:
@@ -99,14 +99,9 @@ def find_parts(layout: Layout, *, apart: bool) -> Parts:
     return Parts(parts=tuple(parts), left_out=left_out)
 
 
-def list_requests(plan: PodPlan) -> list[RequestPlan]:
-    """Return all requests and alternatives of the claims."""
-    return [request for claim in plan.claims for group in claim.groups for request in group.alternatives]
-
-
 def is_admin(plan: PodPlan) -> bool:
     """Tell whether any request of the claims looks at devices as an administrator."""
-    return any(request.shape.admin for request in list_requests(plan))
+    return any(request.shape.admin for request in plan.requests)
 
 
 def _find_obstacle(plan: PodPlan, needs: Iterable[int], parts: list[Part]) -> str:
@@ -144,8 +139,7 @@ def _may_join(claim: ClaimPlan, *, apart: bool) -> bool:
     """Whether equal claims can be counted instead of looked at one by one."""
     if any(constraint.kind == "distinct" for constraint in claim.constraints):
         return False
-    requests = [request for group in claim.groups for request in group.alternatives]
-    if any(request.shape.admin or request.takes_all for request in requests):
+    if any(request.shape.admin or request.takes_all for request in claim.requests):
         return False
     most = sum(max((request.count for request in group.alternatives), default=0) for group in claim.groups)
     return most <= (1 if apart else ALLOCATION_RESULTS_MAX)

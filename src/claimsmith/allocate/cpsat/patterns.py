@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from claimsmith.allocate.cpsat.layout import Layout
-from claimsmith.allocate.cpsat.parts import Part, list_requests
+from claimsmith.allocate.cpsat.parts import Part
 from claimsmith.allocate.prepared.constraints import AttributeValue
 from claimsmith.allocate.prepared.eligibility import RequestShape
 from claimsmith.allocate.prepared.plan import PodPlan, RequestPlan
@@ -113,7 +113,7 @@ class _Collector:
             if search.check() is not None:
                 closed.add(name)
                 continue
-            for request in list_requests(part.plan):
+            for request in part.plan.requests:
                 self._ask(part, search, request)
 
     def sort(self, traits: Traits) -> Patterns:
@@ -161,7 +161,7 @@ class _Collector:
             find_counters=cluster.find_counters,
             deviations=cluster.deviations,
         )
-        for request in list_requests(plan):
+        for request in plan.requests:
             for position in request.constraints:
                 attribute = plan.claims[request.claim].constraints[position].attribute
                 key = (attribute, request.derived.get(attribute, ""))

@@ -79,7 +79,7 @@ class _Tally:
 
     cluster: PreparedCluster
     plan: PodPlan
-    requests: list[RequestPlan] = field(init=False)
+    requests: tuple[RequestPlan, ...] = field(init=False)
     groups: NodeGroups = field(init=False)
     pools: dict[PoolView, _PoolTally] = field(default_factory=dict)
     looks: dict[object, _Looked] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class _Tally:
 
     def __post_init__(self) -> None:
         self.groups = self.cluster.group_nodes(self.plan)
-        self.requests = [r for claim in self.plan.claims for group in claim.groups for r in group.alternatives]
+        self.requests = self.plan.requests
 
     def run(self, nodes: Iterable[Node]) -> Iterator[Reason]:
         """Count the nodes by what their pools come to, then tell each rule once."""

@@ -248,7 +248,7 @@ def _list_taken(plan: PodPlan, claim: ResourceClaim, held: _Held) -> list[tuple[
 
 def _list_requests(plan: PodPlan) -> Mapping[str, RequestPlan]:
     """The requests of a claim and their alternatives, as results name them."""
-    return {item.label: item for claim in plan.claims for group in claim.groups for item in group.alternatives}
+    return {item.label: item for item in plan.requests}
 
 
 def _add_up(wanted: Rating, again: Rating, before: Rating) -> tuple[tuple[int, ...], Losses]:

@@ -25,7 +25,7 @@ from claimsmith.allocate.prepared.constraints import AttributeValue, read_value
 from claimsmith.allocate.prepared.counters import PoolCounters
 from claimsmith.allocate.prepared.forms import SliceForms
 from claimsmith.allocate.prepared.kinds import DeviceKind, DeviceKinds
-from claimsmith.allocate.prepared.plan import PodPlan, RequestPlan
+from claimsmith.allocate.prepared.plan import PodPlan
 from claimsmith.allocate.prepared.pools import PoolView, node_reaches
 from claimsmith.allocate.prepared.records import SliceRecord, find_attribute
 from claimsmith.allocate.prepared.screening import NODE_OPERATIONS_FEATURE
@@ -190,7 +190,7 @@ class NodeGroups:
     )
 
     def __init__(self, plan: PodPlan, *, kinds: DeviceKinds | None, source: GroupSource) -> None:
-        requests = list(_iterate_requests(plan))
+        requests = plan.requests
         self._kinds, self._source = kinds, source
         self._takes_all = any(request.takes_all for request in requests)
         self._keeps = self._takes_all or any(request.shape.admin for request in requests)
@@ -494,12 +494,6 @@ class NodeGroups:
 
 def _get_key(pool: _Pool) -> PoolKey:
     return pool.pool if isinstance(pool, SliceRecord) else pool.id
-
-
-def _iterate_requests(plan: PodPlan) -> Iterator[RequestPlan]:
-    for claim in plan.claims:
-        for group in claim.groups:
-            yield from group.alternatives
 
 
 def _rename(rows: Sequence[_Row]) -> object:

@@ -366,8 +366,7 @@ class PreparedCluster:
         return joined
 
     def _make_groups(self, plan: PodPlan, *, is_grouped: bool) -> NodeGroups:
-        requests = (plan for claim in plan.claims for group in claim.groups for plan in group.alternatives)
-        kinds = DeviceKinds(requests, selectors=self.selectors, screen=self.screen, answers=self._answers)
+        kinds = DeviceKinds(plan.requests, selectors=self.selectors, screen=self.screen, answers=self._answers)
         source = GroupSource(
             view_node=self.view_node,
             find_plain=self.find_plain,

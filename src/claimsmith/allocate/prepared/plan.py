@@ -88,10 +88,14 @@ class ClaimPlan:
     before_refusal: tuple[RequestPlan, ...] = ()
 
     @property
+    def requests(self) -> tuple[RequestPlan, ...]:
+        """All requests and alternatives of the claim, in order."""
+        return tuple([request for group in self.groups for request in group.alternatives])
+
+    @property
     def takes_all(self) -> bool:
         """Whether any alternative asks for all devices."""
-        plans = [plan for group in self.groups for plan in group.alternatives]
-        return any(plan.takes_all for plan in (*plans, *self.before_refusal))
+        return any(plan.takes_all for plan in (*self.requests, *self.before_refusal))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,11 +105,17 @@ class PodPlan:
     Args:
         refusal: Why no search is possible on any node; the claims before the bad one are planned all the same.
         takes_all: Any alternative asks for all devices, so that each node must be looked at first.
+        requests: All requests and alternatives of all claims, in order.
     """
 
     claims: tuple[ClaimPlan, ...]
     refusal: Refused | None = None
     takes_all: bool = False
+    requests: tuple[RequestPlan, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        requests = tuple([request for claim in self.claims for request in claim.requests])
+        object.__setattr__(self, "requests", requests)
 
 
 def plan_claims(

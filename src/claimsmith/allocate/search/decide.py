@@ -195,18 +195,14 @@ class NodeSearch:
         if self._aborts_all():
             return True
         return Deviation.SELECTOR_ERROR not in self.cluster.deviations and any(
-            bool(plan.derived) or self.find_candidates(plan).poisoned
-            for claim in self.plan.claims
-            for group in claim.groups
-            for plan in group.alternatives
+            bool(plan.derived) or self.find_candidates(plan).poisoned for plan in self.plan.requests
         )
 
     def _aborts_all(self) -> bool:
         """Whether a constraint binds a request for all devices: the first of them that is free may abort the search."""
         if Deviation.ALL_WITH_CONSTRAINT in self.cluster.deviations:
             return False
-        plans = (plan for claim in self.plan.claims for group in claim.groups for plan in group.alternatives)
-        return any(plan.takes_all and bool(plan.constraints) for plan in plans)
+        return any(plan.takes_all and bool(plan.constraints) for plan in self.plan.requests)
 
     def check(self) -> Refused | None:
         """Return why no search is possible; what depends on the node is found in upstream's order."""

@@ -65,7 +65,7 @@ class Symmetry:
         self._find_candidates = find_candidates
         self._find_all = find_all
         self._find_counters = find_counters
-        self._admin = any(request.shape.admin for request in _iterate_requests(plan))
+        self._admin = any(request.shape.admin for request in plan.requests)
         self._ids: dict[Hashable, int] = {}
         self._places: dict[DeviceRecord, _Place] | None = None
         self._builds: dict[int, int] = {}
@@ -163,7 +163,7 @@ class Symmetry:
         """Every device in order, with what each request thinks of it."""
         seen: dict[DeviceRecord, tuple[PoolView, list[Hashable]]] = {}
         asked: set[Hashable] = set()
-        for plan in _iterate_requests(self._plan):
+        for plan in self._plan.requests:
             key = (plan.shape, plan.takes_all)
             if key in asked:
                 continue
@@ -179,7 +179,7 @@ class Symmetry:
     def _describe(self, record: DeviceRecord, answers: list[Hashable]) -> Hashable:
         """What tells devices apart, besides their counters."""
         values = []
-        for plan in _iterate_requests(self._plan):
+        for plan in self._plan.requests:
             constraints = self._plan.claims[plan.claim].constraints
             for position in plan.constraints:
                 value = self._attempt.find_value(record, plan, constraints[position].attribute)
@@ -192,12 +192,6 @@ class Symmetry:
 
     def _id(self, key: Hashable) -> int:
         return self._ids.setdefault(key, len(self._ids))
-
-
-def _iterate_requests(plan: PodPlan) -> Iterator[RequestPlan]:
-    for claim in plan.claims:
-        for group in claim.groups:
-            yield from group.alternatives
 
 
 def _find_blocks(views: dict[DeviceRecord, PoolView]) -> list[tuple[PoolView, list[DeviceRecord]]]:
