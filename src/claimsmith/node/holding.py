@@ -169,10 +169,18 @@ class Holding:
                 await self._clock.wait(freed, min(left_s, look_s))
                 if find_waste is None or freed.is_set():
                     continue
-                if (waste := await find_waste()) is not None:
+                if (waste := await self._look(find_waste, end_s)) is not None:
                     raise waste
         finally:
             self._count(-1)
+
+    async def _look(self, find_waste: FindWaste, end_s: float) -> ClaimsmithError | None:
+        """Look once whether anybody needs the answer; None, too, when that isn't known in time."""
+        try:
+            async with asyncio.timeout(max(0.0, end_s - self._clock.now_s())):
+                return await find_waste()
+        except TimeoutError:
+            return None
 
     def _count(self, change: int) -> None:
         self.waiting += change

@@ -244,3 +244,12 @@ async def test_nobody_is_asked_who_needs_an_answer_once_the_device_is_given_back
     await held
 
     assert asked == []
+
+
+async def test_a_look_that_never_ends_holds_no_call_beyond_its_time() -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    policy = HoldPolicy(hold_s=0.05, first_pause_s=0.01, max_pause_s=0.01, look_s=0.001)
+    with pytest.raises(DeviceHeldError):
+        await asyncio.wait_for(Holding(policy).hold(failing(BUSY), subject="c", find_waste=never), 30.0)
