@@ -19,7 +19,10 @@ from tests.scenarios.scheduling import Bench, api_server, bench, meta, pod_objec
 from tests.scenarios.watched_transport import WatchedTransport
 
 SPACE = "kube-system"
-FAST = LeaseTimes(duration_s=3.0, renew_deadline_s=2.0, retry_s=0.05)
+FAST = LeaseTimes(duration_s=30.0, renew_deadline_s=20.0, retry_s=0.05)
+"""Of those that look for the lead all the time, and keep it also on a machine that has no time for them."""
+SHORT = LeaseTimes(duration_s=3.0, renew_deadline_s=2.0, retry_s=0.05)
+"""Of those whose lead ends soon when they don't renew it."""
 IDLE = SchedulerOptions(names=frozenset({"nobody"}))
 """Of the scheduler that belongs to the bench: it takes no pod."""
 
@@ -42,13 +45,13 @@ class Running:
 
 
 @asynccontextmanager
-async def scheduling(url: str, *identities: str) -> AsyncIterator[list[Running]]:
+async def scheduling(url: str, *identities: str, times: LeaseTimes = FAST) -> AsyncIterator[list[Running]]:
     """Run equal schedulers while the context is open."""
     found, clients = [], []
     for identity in identities:
         way = WatchedTransport(url)
         clients.append(KubeClient(way))
-        scheduler = LeadingScheduler(clients[-1], SchedulerProcess(namespace=SPACE, identity=identity, times=FAST))
+        scheduler = LeadingScheduler(clients[-1], SchedulerProcess(namespace=SPACE, identity=identity, times=times))
         found.append(Running(scheduler=scheduler, way=way, task=asyncio.create_task(scheduler.run())))
     try:
         yield found
@@ -79,7 +82,7 @@ async def test_of_two_schedulers_one_binds_and_the_other_takes_over_when_it_ends
 
 
 async def test_a_scheduler_that_loses_its_server_stops_before_another_one_begins() -> None:
-    async with bench(options=IDLE) as cluster, scheduling(cluster.url, "one", "two") as both:
+    async with bench(options=IDLE) as cluster, scheduling(cluster.url, "one", "two", times=SHORT) as both:
         await cluster.add_node("node-a")
         await bind(cluster, "first")
         leader, other = sorted(both, key=lambda item: item.bound, reverse=True)
@@ -198,7 +201,7 @@ async def test_it_binds_pods_and_leaves_no_task_behind() -> None:
             await client.create(NODE, {"metadata": {"name": name}})
         version = (await client.list(POD)).resource_version
         await client.create(POD, pod_object("p", (), "", {}))
-        node = await asyncio.wait_for(first_binding(client, version), 20)
+        node = await asyncio.wait_for(first_binding(client, version), 60)
         task.cancel()
         await asyncio.wait({task})
         names = {item.get_name() for item in asyncio.all_tasks()}
