@@ -63,7 +63,7 @@ class Log:
 
 
 def _get(port: str, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -77,7 +77,7 @@ async def _wait_bound(client: KubeClient, name: str) -> str:
 
 async def test_it_binds_a_pod_tells_of_it_and_gives_its_lease_back(tmp_path: Path) -> None:
     options = ("--name", "mine", "--namespace", "kube-system", "--listen", "0", "--log-format", "json")
-    async with api_server() as url, asyncio.timeout(60):
+    async with api_server() as url, asyncio.timeout(110):
         client = KubeClient.for_url(url)
         (tmp_path / "kc").write_text(yaml.safe_dump(kubeconfig_for(url)))
         await client.create(NODE, {"metadata": {"name": "node-a"}})
@@ -90,7 +90,7 @@ async def test_it_binds_a_pod_tells_of_it_and_gives_its_lease_back(tmp_path: Pat
             node = await _wait_bound(client, "p")
             ready, metrics = [await asyncio.to_thread(_get, port, path) for path in ("/readyz", "/metrics")]
             process.send_signal(signal.SIGTERM)
-            code = await asyncio.to_thread(process.wait, 30)
+            code = await asyncio.to_thread(process.wait, 60)
             lease = await client.get(LEASE, "claimsmith-scheduler", namespace="kube-system")
         finally:
             process.kill()
