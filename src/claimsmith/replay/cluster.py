@@ -15,6 +15,7 @@ from claimsmith.allocate.policy.demand import DemandCounter, DemandProfile
 from claimsmith.allocate.policy.objective import Policy
 from claimsmith.allocate.policy.placing import Placer
 from claimsmith.allocate.prepared.index import PreparedCluster
+from claimsmith.allocate.prepared.plan import PodPlan
 from claimsmith.allocate.verify import VerifyCase, verify_allocation
 from claimsmith.errors import ReplayError
 from claimsmith.model.claim import AllocationResult, ResourceClaim
@@ -55,6 +56,7 @@ class ReplayCluster:
         self._slices = {slice.pool: slice for slice in self.snapshot.slices}
         self._features = Features()
         self._cluster = PreparedCluster.from_snapshot(self.snapshot, self._features)
+        self._plans: dict[TracePod, PodPlan] = {}
         names = nodes or tuple(self.snapshot.nodes)
         self.nodes: tuple[Node, ...] = tuple(self.snapshot.nodes[name] for name in names)
         self.profile = self._read_demand() if knows_trace else None
@@ -93,7 +95,7 @@ class ReplayCluster:
         Returns:
             Thousandths of GPUs that are allocated, what the nodes are worth then, and what lies in fragments, negative.
         """
-        outlook = self.placer.foresee([(build_claim(pod, 0),) for pod in pods], nodes=self.nodes)
+        outlook = self.placer.foresee([self._plan(pod) for pod in pods], nodes=self.nodes)
         milli = sum(pod.total_milli for pod, is_placed in zip(pods, outlook.placed, strict=True) if is_placed)
         return milli, outlook.value, -outlook.fragments
 
@@ -131,6 +133,13 @@ class ReplayCluster:
         used = self._uses[node].get(DeviceId(slice.driver, slice.pool, "node"), {})
         cpu = (allocatable["cpu"].nanos - used.get("cpu", 0)) // 10**6
         return cpu, (allocatable["memory"].nanos - used.get("memory", 0)) // (2**20 * 10**9)
+
+    def _plan(self, pod: TracePod) -> PodPlan:
+        """What such a pod asks for; nothing of the cluster's classes changes."""
+        plan = self._plans.get(pod)
+        if plan is None:
+            plan = self._plans[pod] = self._cluster.plan((build_claim(pod, 0),))
+        return plan
 
     def _settle(self, number: int, pod: TracePod, claim: ResourceClaim, decision: Decision) -> Placed | None:
         if isinstance(decision, Pending):
@@ -170,7 +179,7 @@ class ReplayCluster:
     def _read_demand(self) -> DemandProfile:
         counter = DemandCounter()
         for pod, count in Counter(self.trace.pods).items():
-            counter.add(self._cluster.plan((build_claim(pod, 0),)), count)
+            counter.add(self._plan(pod), count)
         return counter.profile()
 
 

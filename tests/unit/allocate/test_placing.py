@@ -197,7 +197,8 @@ def test_what_is_foreseen_is_what_comes_and_changes_nothing() -> None:
     placing = Placing(FRAGMENTATION, *two_nodes(shared("a", milli=10), shared("b", milli=10)))
     placing.know(*pods)
 
-    outlook = placing.placer.foresee([(pod,) for pod in pods], nodes=placing.nodes)
+    plans = [placing.placer.cluster.plan((pod,)) for pod in pods]
+    outlook = placing.placer.foresee(plans, nodes=placing.nodes)
     values = sum(map(placing.placer.value, placing.nodes))
     fragments = sum(map(placing.placer.fragments, placing.nodes))
     placed = [placing.place(pod) for pod in pods]

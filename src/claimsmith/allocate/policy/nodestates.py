@@ -204,9 +204,11 @@ class NodeStates:
 
     def find_amounts(self, kind: DeviceKind, shape: RequestShape) -> tuple[int, ...] | None:
         """Return what the shape takes of each capacity of a free device; None when it can't have one."""
-        if shape not in kind.amounts:
-            kind.amounts[shape] = self._find_amounts(kind, shape)
-        return kind.amounts[shape]
+        try:
+            return kind.amounts[shape]
+        except KeyError:
+            amounts = kind.amounts[shape] = self._find_amounts(kind, shape)
+            return amounts
 
     def find_use(self, record: DeviceRecord) -> Use:
         """Return how the device is used."""
@@ -225,7 +227,7 @@ class NodeStates:
             return False
         if use and use is not DEDICATED:
             return all(a + b <= total for a, b, total in zip(use, amounts, kind.totals, strict=True))
-        return pool.has_counters(kind)
+        return not kind.record.consumption or pool.has_counters(kind)
 
     def take(self, pool: PoolState, item: Item, shape: RequestShape) -> PoolState:
         """Return the pool's state after a request of the shape got the device."""

@@ -213,11 +213,9 @@ class Placer:
             return Undecided(steps=steps)
         return last if isinstance(last, Refused) else Pending(steps=steps)
 
-    def foresee(self, pods: Iterable[Iterable[ResourceClaim]], *, nodes: tuple[Node, ...]) -> Outlook:
+    def foresee(self, plans: Sequence[PodPlan], *, nodes: tuple[Node, ...]) -> Outlook:
         """Return what would come of placing pods one after the other, going by the ratings alone; nothing changes."""
-        plans = [self._cluster.plan(claims) for claims in pods]
-        for plan in plans:
-            self._learn(_list_shapes(plan))
+        self._learn(shape for plan in plans for shape in _list_shapes(plan))
         ranking, potential = self._follow(nodes), self._get_rater().potential
         before: dict[int, NodeState] = {}
         placed = tuple([self._foresee_one(plan, ranking, before) for plan in plans])

@@ -48,6 +48,10 @@ class _Typical:
     count: int
 
 
+_Weighted = tuple[tuple[tuple[Need, ...], int], ...]
+"""What pods need, each with a weight: their number, or a bit."""
+
+
 @dataclass(frozen=True, slots=True)
 class _KindValue:
     """What a kind of devices is worth.
@@ -62,7 +66,7 @@ class _KindValue:
     main: int
     unit: int = 1
     values: tuple[int, ...] = ()
-    guests: tuple[tuple[tuple[Need, ...], int], ...] = ()
+    guests: _Weighted = ()
 
 
 class Potential:
@@ -87,7 +91,11 @@ class Potential:
             for place, pod in enumerate(self._typical)
             if pod.prime is not None and pod.prime.count > 1
         ]
+        self._hosts = tuple(
+            [(pod.beside, 1 << place) for place, pod in enumerate(self._typical) if pod.prime is not None]
+        )
         self._amounts: dict[int, dict[DeviceKind, tuple[int, ...] | None]] = {}
+        self._peaks: dict[tuple[int, DeviceKind], list[tuple[tuple[int, ...], int]]] = {}
         self._profile = profile
         self._chances: dict[object, int] = {}
         self._hosted: dict[object, int] = {}
@@ -186,7 +194,7 @@ class Potential:
         known = self._chances.get(key)
         if known is None:
             rooms = self._find_rooms(state, idle)
-            fitting = sum(count for needs, count in guests if self._has_room(rooms, needs))
+            fitting = self._sum_hosted(rooms, guests)
             known = self._chances[key] = WHOLE * fitting // total
         return known
 
@@ -210,6 +218,26 @@ class Potential:
                 for place, amount in enumerate(amounts):
                     room[place] -= idle * need.count * amount // len(fitting)
         return rooms
+
+    def _sum_hosted(self, rooms: list[tuple[DeviceKind, list[int]]], pods: _Weighted) -> int:
+        """The sum of the weights of those pods whose needs find room."""
+        if len(rooms) != 1:
+            return sum([weight for needs, weight in pods if self._has_room(rooms, needs)])
+        kind, room = rooms[0]
+        peaks = self._peaks.get((id(pods), kind))
+        if peaks is None:
+            peaks = self._peaks[id(pods), kind] = self._list_peaks(pods, kind)
+        return sum([weight for amounts, weight in peaks if all(map(le, amounts, room))])
+
+    def _list_peaks(self, pods: _Weighted, kind: DeviceKind) -> list[tuple[tuple[int, ...], int]]:
+        """The most of each capacity that a need of a pod takes of a companion, for those whose needs it can serve."""
+        peaks: list[tuple[tuple[int, ...], int]] = []
+        for needs, weight in pods:
+            amounts = [self._states.find_amounts(kind, need.shape) for need in needs]
+            served = [found for found in amounts if found is not None]
+            if len(served) == len(needs):
+                peaks.append((tuple(map(max, zip(*served, strict=True))), weight))
+        return peaks
 
     def _has_room(self, rooms: list[tuple[DeviceKind, list[int]]], needs: Iterable[Need]) -> bool:
         """Whether each need finds a companion with enough room; needs of one pod are looked at one by one."""
@@ -247,9 +275,7 @@ class Potential:
         known = self._hosted.get(key)
         if known is None:
             rooms = self._find_rooms(state, 0)
-            known = self._hosted[key] = _set_bits(
-                pod.prime is not None and self._has_room(rooms, pod.beside) for pod in self._typical
-            )
+            known = self._hosted[key] = self._sum_hosted(rooms, self._hosts)
         return known
 
     def _find_served(self, kind: DeviceKind, use: Use) -> int:

@@ -208,6 +208,8 @@ class Rater:
 
     def _choose_devices(self, choice: _Choice, item: RequestPlan) -> bool:
         """Choose one device after the other, each the best one; False when none is left."""
+        if item.count == 1:
+            return self._choose_device(choice, item)
         start = choice.after
         free: dict[Place, int] = {}
         for place, pool in enumerate(start.pools):
@@ -225,6 +227,24 @@ class Rater:
             free[spot] -= 1
             picks.append(spot)
         choice.picks[item.claim, item.request, item.alternative] = tuple(picks)
+        return True
+
+    def _choose_device(self, choice: _Choice, item: RequestPlan) -> bool:
+        """Choose the best device for a request that wants one; False when there is none."""
+        options: list[Place] = []
+        for place, pool in enumerate(choice.after.pools):
+            last = None
+            for entry in pool.items:
+                if entry != last:
+                    last = entry
+                    if self._states.fits(pool, entry, item.shape):
+                        options.append(Place(place, *entry))
+        if not options:
+            return False
+        spot = options[0] if len(options) == 1 else self._find_best(choice, options, item.shape)
+        choice.after = self._take(choice.after, spot, item.shape)
+        choice.taken.append((spot.kind, item.shape))
+        choice.picks[item.claim, item.request, item.alternative] = (spot,)
         return True
 
     def _fits(self, state: NodeState, spot: Place, shape: RequestShape) -> bool:
