@@ -38,7 +38,7 @@ class _Mover:
     def __init__(self, cluster: ReplayCluster, refused: Sequence[TracePod], most: int) -> None:
         self._cluster = cluster
         self._rooms = Rooms(cluster)
-        self._waiting = Counter(self._rooms.find_kind(pod) for pod in refused)
+        self._waiting = Counter(self._rooms.get_kind(pod) for pod in refused)
         self._left = most
 
     def run(self) -> int:

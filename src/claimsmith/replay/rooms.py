@@ -170,11 +170,11 @@ class Rooms:
         self._fitting: dict[Kind, dict[Site, None]] = {}
         self._replaceable: dict[Kind, dict[Kind, dict[Site, Runner]]] = {}
         for placed in cluster.placed.values():
-            self.find_site(placed.node).runners[placed.number] = self._read_runner(placed)
+            self.get_site(placed.node).runners[placed.number] = self._read_runner(placed)
         for site in self.sites:
             self._read(site)
 
-    def find_kind(self, pod: TracePod) -> Kind:
+    def get_kind(self, pod: TracePod) -> Kind:
         """Return the kind of a pod."""
         kind = self._kinds.get(pod)
         if kind is None:
@@ -189,7 +189,7 @@ class Rooms:
             )
         return kind
 
-    def find_site(self, name: str) -> Site:
+    def get_site(self, name: str) -> Site:
         """Return the node of that name."""
         return self._by_name[name]
 
@@ -223,11 +223,11 @@ class Rooms:
         """Take in what has changed in the cluster."""
         changed: dict[Site, None] = {}
         for placed in gone:
-            site = self.find_site(placed.node)
+            site = self.get_site(placed.node)
             del site.runners[placed.number]
             changed[site] = None
         for placed in come:
-            site = self.find_site(placed.node)
+            site = self.get_site(placed.node)
             site.runners[placed.number] = self._read_runner(placed)
             changed[site] = None
         for site in changed:
@@ -262,7 +262,7 @@ class Rooms:
     def _read_runner(self, placed: Placed) -> Runner:
         results = placed.claim.allocation.results if placed.claim.allocation else ()
         gpus = tuple(result.device for result in results if "milli" in (result.consumed_capacity or {}))
-        return Runner(placed, self.find_kind(placed.pod), gpus)
+        return Runner(placed, self.get_kind(placed.pod), gpus)
 
 
 def _take(free: dict[str, int], kind: Kind) -> bool:

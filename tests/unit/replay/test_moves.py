@@ -201,7 +201,7 @@ def test_moves_are_found_in_random_crowds() -> None:
 def test_the_index_that_follows_moves_is_like_one_that_is_made_anew(seed: int) -> None:
     cluster, refused = make_crowd(seed)
     rooms = Rooms(cluster)
-    kinds = {pod: rooms.find_kind(pod) for pod in (*refused, *(item.pod for item in cluster.placed.values()))}
+    kinds = {pod: rooms.get_kind(pod) for pod in (*refused, *(item.pod for item in cluster.placed.values()))}
     for kind in kinds.values():
         rooms.find_fitting(kind)
         rooms.find_replaceable(kind)
@@ -217,7 +217,7 @@ def test_the_index_that_follows_moves_is_like_one_that_is_made_anew(seed: int) -
 
 def describe(rooms: Rooms, pod: TracePod) -> tuple[list[str], dict[TracePod, list[str]]]:
     """Where a pod fits, and in whose place it would."""
-    kind = rooms.find_kind(pod)
+    kind = rooms.get_kind(pod)
     places = {
         other.pod: sorted(site.node.name for site in sites)
         for other, sites in rooms.find_replaceable(kind).items()
