@@ -10,7 +10,7 @@ from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.linear import Expression, LinearModel, add_up, scale
 from claimsmith.allocate.cpsat.offers import Cell, Choice, Offer, find_elements
 from claimsmith.allocate.cpsat.parts import Part
-from claimsmith.allocate.cpsat.patterns import DeviceKind
+from claimsmith.allocate.cpsat.patterns import BatchKind
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX
 
 __all__ = ["Chosen", "PlacementModel", "Use", "build_placement"]
@@ -40,7 +40,7 @@ class Use:
     """
 
     chosen: Chosen
-    kind: DeviceKind
+    kind: BatchKind
     expression: Expression
     variable: int | None = None
 

@@ -9,7 +9,7 @@ from typing import Final
 from claimsmith.allocate.cpsat.layout import Layout
 from claimsmith.allocate.cpsat.objective import Objective
 from claimsmith.allocate.cpsat.parts import Part
-from claimsmith.allocate.cpsat.patterns import DeviceKind, Patterns
+from claimsmith.allocate.cpsat.patterns import BatchKind, Patterns
 
 __all__ = ["choose_nodes", "preselect_nodes"]
 
@@ -56,7 +56,7 @@ class _Describer:
 
     def __init__(self, objective: Objective, parts: Iterable[Part], patterns: Patterns) -> None:
         self.objective = objective
-        kinds: dict[str, list[DeviceKind]] = defaultdict(list)
+        kinds: dict[str, list[BatchKind]] = defaultdict(list)
         for kind in patterns.kinds:
             for node in {node for node, _, _ in kind.answers}:
                 kinds[node].append(kind)
@@ -66,7 +66,7 @@ class _Describer:
             for name in part.nodes:
                 if name not in closed and name in opened:
                     opened[name].append(part)
-        self.kinds: Mapping[str, list[DeviceKind]] = kinds
+        self.kinds: Mapping[str, list[BatchKind]] = kinds
         self.open: Mapping[str, list[Part]] = {name: its for name, its in opened.items() if its}
 
     def count_members(self, name: str) -> int:
@@ -91,7 +91,7 @@ class _Describer:
             self._describe_worth(name),
         )
 
-    def _describe_pools(self, kinds: Iterable[DeviceKind]) -> Hashable:
+    def _describe_pools(self, kinds: Iterable[BatchKind]) -> Hashable:
         """What is left of the counters of the node's own pools, and the devices that may become lost with them."""
         views = {kind.view: None for kind in kinds if kind.node and kind.first.consumption}
         find_counters, objective = self.objective.layout.cluster.find_counters, self.objective

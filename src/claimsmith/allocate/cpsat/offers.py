@@ -8,7 +8,7 @@ from itertools import product
 from typing import Final
 
 from claimsmith.allocate.cpsat.parts import Part
-from claimsmith.allocate.cpsat.patterns import DeviceKind, Patterns
+from claimsmith.allocate.cpsat.patterns import BatchKind, Patterns
 from claimsmith.allocate.prepared.plan import ClaimPlan, RequestGroup, RequestPlan
 from claimsmith.model.claim import ALLOCATION_RESULTS_MAX
 
@@ -31,7 +31,7 @@ class Choice:
     """
 
     request: RequestPlan
-    kinds: tuple[DeviceKind, ...]
+    kinds: tuple[BatchKind, ...]
     count: int
     fixed: bool = False
 
@@ -107,7 +107,7 @@ class _Finder:
                 if all(not (kind.answers[asked].blocked or kind.answers[asked].full) for kind in offered):
                     yield Choice(request=request, kinds=fitting, count=size, fixed=True)
 
-    def _list_kinds(self, request: RequestPlan) -> list[DeviceKind]:
+    def _list_kinds(self, request: RequestPlan) -> list[BatchKind]:
         numbers = self.patterns.offered.get((self.node, request.shape, request.takes_all), ())
         return [self.patterns.kinds[number] for number in numbers]
 
@@ -123,7 +123,7 @@ def find_offer(patterns: Patterns, part: Part, node: str) -> Offer | str | None:
     return Offer(part=part, node=node, claims=claims) if all(claims) else None
 
 
-def find_elements(claim: ClaimPlan, request: RequestPlan, kind: DeviceKind, position: int) -> frozenset[Element]:
+def find_elements(claim: ClaimPlan, request: RequestPlan, kind: BatchKind, position: int) -> frozenset[Element]:
     """Return the values of a device under a constraint of the claim; none when it can never satisfy it.
 
     A value that can't be compared satisfies a match when the device is the only one that is bound.
@@ -152,7 +152,7 @@ def _list_bound(claim: ClaimPlan, position: int) -> Iterator[RequestPlan]:
                 yield request
 
 
-def _fits(claim: ClaimPlan, request: RequestPlan, kind: DeviceKind, values: Mapping[int, Element | None]) -> bool:
+def _fits(claim: ClaimPlan, request: RequestPlan, kind: BatchKind, values: Mapping[int, Element | None]) -> bool:
     """Whether the device satisfies the constraints of the request, with the values that must match."""
     for position in request.constraints:
         elements = find_elements(claim, request, kind, position)

@@ -17,7 +17,7 @@ from claimsmith.allocate.search.attempt import Attempt
 from claimsmith.allocate.search.decide import NodeSearch
 from claimsmith.allocate.search.engine import SearchLimits
 
-__all__ = ["DeviceKind", "Patterns", "Traits", "find_patterns"]
+__all__ = ["BatchKind", "Patterns", "Traits", "find_patterns"]
 
 Asked = tuple[str, RequestShape, bool]
 """A node, what a request wants, and whether it wants all devices."""
@@ -28,7 +28,7 @@ Traits = Callable[[DeviceRecord], Hashable]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class DeviceKind:
+class BatchKind:
     """Devices that no member of the batch can tell apart; one that takes shares, or that administrators look at, alone.
 
     Args:
@@ -70,7 +70,7 @@ class Patterns:
         obstacles: Why the model can't decide about a part, by its number.
     """
 
-    kinds: tuple[DeviceKind, ...]
+    kinds: tuple[BatchKind, ...]
     offered: Mapping[Asked, tuple[int, ...]]
     closed: Mapping[int, frozenset[str]]
     obstacles: Mapping[int, str]
@@ -189,9 +189,9 @@ class _Collector:
         values = tuple(self._read(record).items())
         return (answers, shape, held, record.consumption, groups, values, traits(record))
 
-    def _build(self, number: int, group: list[_Seen], profile: Hashable) -> DeviceKind:
+    def _build(self, number: int, group: list[_Seen], profile: Hashable) -> BatchKind:
         first = group[0]
-        return DeviceKind(
+        return BatchKind(
             number=number,
             records=tuple(seen.candidate.record for seen in group),
             view=first.candidate.view,

@@ -11,7 +11,7 @@ from claimsmith.allocate.cpsat.linear import Expression
 from claimsmith.allocate.cpsat.model import Chosen, PlacementModel
 from claimsmith.allocate.cpsat.offers import Cell
 from claimsmith.allocate.cpsat.parts import Part
-from claimsmith.allocate.cpsat.patterns import DeviceKind
+from claimsmith.allocate.cpsat.patterns import BatchKind
 from claimsmith.allocate.prepared.plan import RequestPlan
 from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.allocate.prepared.screening import Screened
@@ -65,7 +65,7 @@ class _Reader:
 
     def __init__(self, model: PlacementModel, values: Sequence[int]) -> None:
         self._values = values
-        self._free: dict[DeviceKind, Iterator[DeviceRecord]] = {}
+        self._free: dict[BatchKind, Iterator[DeviceRecord]] = {}
         self._chosen: dict[tuple[int, str], dict[int, dict[Cell, list[Chosen]]]] = {}
         self._uses, self._cells = model.uses_of, model.cells
         for chosen in model.chosen:
@@ -104,7 +104,7 @@ class _Reader:
     def _evaluate(self, expression: Expression) -> int:
         return sum(self._values[variable] * factor for variable, factor in expression.items())
 
-    def _take(self, kind: DeviceKind, request: RequestPlan) -> DeviceRecord:
+    def _take(self, kind: BatchKind, request: RequestPlan) -> DeviceRecord:
         if kind.size == 1 or request.shape.admin:
             return kind.first
         return next(self._free.setdefault(kind, iter(kind.records)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from claimsmith.allocate.cpsat.linear import Expression, add_up
 from claimsmith.allocate.cpsat.model import PlacementModel, Use
-from claimsmith.allocate.cpsat.patterns import DeviceKind
+from claimsmith.allocate.cpsat.patterns import BatchKind
 from claimsmith.allocate.prepared.counters import PoolCounters
 from claimsmith.model.names import CounterId, PoolId
 
@@ -34,7 +34,7 @@ def add_resources(model: PlacementModel) -> None:
 
 def _add_sizes(model: PlacementModel, uses: Iterable[Use]) -> None:
     """No device has two holders."""
-    by_kind: dict[DeviceKind, list[Use]] = defaultdict(list)
+    by_kind: dict[BatchKind, list[Use]] = defaultdict(list)
     for use in uses:
         if not use.kind.shareable:
             by_kind[use.kind].append(use)
@@ -47,7 +47,7 @@ def _add_views(model: PlacementModel, uses: Iterable[Use]) -> None:
 
     Source: allocateDevice in structured/internal/experimental, k8s.io/dynamic-resource-allocation v0.37.2.
     """
-    by_kind: dict[DeviceKind, list[Use]] = defaultdict(list)
+    by_kind: dict[BatchKind, list[Use]] = defaultdict(list)
     for use in uses:
         if use.kind.admin_seen and not use.kind.shareable:
             by_kind[use.kind].append(use)
@@ -72,8 +72,8 @@ def _add_scope(model: PlacementModel, uses: list[Use], *, only: list[Use] | None
     """
     kinds = {use.kind for use in (uses if only is None else only)}
     pools = {use.kind.view.id for use in (uses if only is None else only)}
-    flags: dict[DeviceKind, Expression] = {}
-    by_kind: dict[DeviceKind, list[Use]] = defaultdict(list)
+    flags: dict[BatchKind, Expression] = {}
+    by_kind: dict[BatchKind, list[Use]] = defaultdict(list)
     for use in uses:
         by_kind[use.kind].append(use)
     for kind, same in by_kind.items():
@@ -92,12 +92,12 @@ def _add_scope(model: PlacementModel, uses: list[Use], *, only: list[Use] | None
         _add_groups(model, flags)
 
 
-def _draws(kind: DeviceKind) -> bool:
+def _draws(kind: BatchKind) -> bool:
     """Whether taking a device of the kind takes counters, or a place among compatible devices."""
     return next(iter(kind.answers.values())).charges
 
 
-def _add_capacity(model: PlacementModel, kind: DeviceKind, uses: Iterable[Use]) -> None:
+def _add_capacity(model: PlacementModel, kind: BatchKind, uses: Iterable[Use]) -> None:
     """The shares of a device take no more than it has left."""
     uses = list(uses)
     for name, capacity in kind.first.device.capacity.items():
@@ -106,7 +106,7 @@ def _add_capacity(model: PlacementModel, kind: DeviceKind, uses: Iterable[Use]) 
         model.add_limit(amounts, left, f"capacity {name} of device {kind.first.id}")
 
 
-def _add_counters(model: PlacementModel, flags: dict[DeviceKind, Expression]) -> None:
+def _add_counters(model: PlacementModel, flags: dict[BatchKind, Expression]) -> None:
     """The devices of a pool draw no more from its counters than is left."""
     drawn: dict[tuple[PoolId, CounterId], list[tuple[Expression, int]]] = defaultdict(list)
     left: dict[tuple[PoolId, CounterId], int] = {}
@@ -120,7 +120,7 @@ def _add_counters(model: PlacementModel, flags: dict[DeviceKind, Expression]) ->
         model.add_limit(amounts, left[pool, counter], f"counter {counter} of pool {pool}")
 
 
-def _add_groups(model: PlacementModel, flags: dict[DeviceKind, Expression]) -> None:
+def _add_groups(model: PlacementModel, flags: dict[BatchKind, Expression]) -> None:
     """The devices on a counter set have a compatibility group in common, or none of them has groups."""
     by_set: dict[tuple[PoolId, str], list[tuple[frozenset[str], Expression]]] = defaultdict(list)
     known: dict[tuple[PoolId, str], PoolCounters] = {}

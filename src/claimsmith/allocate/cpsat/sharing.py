@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from claimsmith.allocate.cpsat.linear import add_up
 from claimsmith.allocate.cpsat.model import PlacementModel, Use
 from claimsmith.allocate.cpsat.parts import Part
-from claimsmith.allocate.cpsat.patterns import DeviceKind
+from claimsmith.allocate.cpsat.patterns import BatchKind
 from claimsmith.allocate.prepared.node_selector import matches_node
 from claimsmith.model.node import Node
 
@@ -45,10 +45,10 @@ def _tie_member(model: PlacementModel, part: Part, other: Part) -> None:
                 model.linear.add_row({variable: 1, used: 1}, upper=1)
 
 
-def _find_bonds(model: PlacementModel, part: Part) -> tuple[Mapping[str, int], Mapping[DeviceKind, int]]:
+def _find_bonds(model: PlacementModel, part: Part) -> tuple[Mapping[str, int], Mapping[BatchKind, int]]:
     """Variables that tell whether the claim is bound to a node, and whether it has devices of a kind for some nodes."""
     local: dict[str, list[Use]] = defaultdict(list)
-    wide: dict[DeviceKind, list[Use]] = defaultdict(list)
+    wide: dict[BatchKind, list[Use]] = defaultdict(list)
     for use in model.uses:
         if use.part is not part:
             continue
@@ -70,7 +70,7 @@ def _add_flag(model: PlacementModel, uses: Iterable[Use]) -> int:
     return flag
 
 
-def _reaches(kind: DeviceKind, node: Node) -> bool:
+def _reaches(kind: BatchKind, node: Node) -> bool:
     """Whether a claim that has the devices can be used on the node."""
     record = kind.first
     target = record.device if record.slice.per_device_node_selection else record.slice

@@ -11,7 +11,7 @@ from claimsmith.allocate.cpsat.model import Chosen, PlacementModel, Use
 from claimsmith.allocate.cpsat.objective import Objective, find_places, is_local
 from claimsmith.allocate.cpsat.offers import Cell
 from claimsmith.allocate.cpsat.parts import Part
-from claimsmith.allocate.cpsat.patterns import DeviceKind
+from claimsmith.allocate.cpsat.patterns import BatchKind
 from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.model.names import CounterId, PoolId
 
@@ -138,17 +138,17 @@ def _price(use: Use, objective: Objective) -> int:
 
 def _express_fragmentation(model: PlacementModel, objective: Objective) -> Expression:
     """The price of free partitions that are taken, or that what is left of the counters doesn't admit any more."""
-    pools: dict[PoolId, dict[DeviceKind, list[Use]]] = defaultdict(lambda: defaultdict(list))
+    pools: dict[PoolId, dict[BatchKind, list[Use]]] = defaultdict(lambda: defaultdict(list))
     for use in model.uses:
         if not use.is_admin and use.kind.first.consumption and not use.kind.first.use.shares:
             pools[use.kind.view.id][use.kind].append(use)
     return add_up((_express_pool(model, objective, kinds), 1) for kinds in pools.values())
 
 
-def _express_pool(model: PlacementModel, objective: Objective, kinds: dict[DeviceKind, list[Use]]) -> Expression:
+def _express_pool(model: PlacementModel, objective: Objective, kinds: dict[BatchKind, list[Use]]) -> Expression:
     taken = {kind: _count_taken(model, kind, uses) for kind, uses in kinds.items()}
     kind_of = {record: kind for kind in kinds for record in kind.records}
-    prices: dict[tuple[Consumption, DeviceKind | None], int] = defaultdict(int)
+    prices: dict[tuple[Consumption, BatchKind | None], int] = defaultdict(int)
     for record in objective.list_partitions(next(iter(kinds)).view):
         prices[record.consumption, kind_of.get(record)] += objective.price(record)
     lost = {consumption: _add_loss(model, consumption, taken) for consumption in {key[0] for key in prices}}
@@ -164,7 +164,7 @@ def _express_pool(model: PlacementModel, objective: Objective, kinds: dict[Devic
     return add_up(parts)
 
 
-def _count_taken(model: PlacementModel, kind: DeviceKind, uses: Iterable[Use]) -> Expression:
+def _count_taken(model: PlacementModel, kind: BatchKind, uses: Iterable[Use]) -> Expression:
     """How many devices of the kind are taken; a device that gives shares counts once."""
     total = add_up((use.expression, 1) for use in uses)
     if not kind.shareable:
@@ -172,7 +172,7 @@ def _count_taken(model: PlacementModel, kind: DeviceKind, uses: Iterable[Use]) -
     return {_add_flag(model, total): 1}
 
 
-def _add_loss(model: PlacementModel, consumption: Consumption, taken: dict[DeviceKind, Expression]) -> int:
+def _add_loss(model: PlacementModel, consumption: Consumption, taken: dict[BatchKind, Expression]) -> int:
     """Return a variable that is 1 when what is left of some counter is too little for a device."""
     lost = model.linear.add_variable(1)
     left = model.layout.cluster.find_counters(next(iter(taken)).view).left
@@ -218,7 +218,7 @@ def _express_spread(model: PlacementModel, objective: Objective) -> Expression:
     return dict.fromkeys(costs, 1)
 
 
-def _most(kind: DeviceKind, uses: Iterable[Use]) -> int:
+def _most(kind: BatchKind, uses: Iterable[Use]) -> int:
     """How many times devices of the kind can be had at most."""
     return len(list(uses)) * 256 if kind.shareable else kind.size
 

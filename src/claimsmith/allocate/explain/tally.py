@@ -208,10 +208,7 @@ class _Tally:
         gap = _find_gap(pool)
         if gap is not None:
             return self.intern(Counter(), gap=gap)
-        is_local = any(
-            record.slice.per_device_node_selection or record.slice.skip_node_operations for record in pool.slices
-        )
-        known = None if is_local else self.pools.get(pool)
+        known = None if pool.differs_by_node else self.pools.get(pool)
         if known is None:
             sorter, rules, usable = DeviceSorter(self.cluster, node), Counter[_Rule](), [0] * len(self.requests)
             for place, request in enumerate(self.requests):

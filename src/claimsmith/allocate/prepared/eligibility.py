@@ -154,6 +154,16 @@ class Selectors:
             self._reads[text] = found
         return found
 
+    def find_attributes(self, text: str) -> tuple[str, ...] | None:
+        """Return the attributes that an expression may read, by fully qualified name; None: it may read any."""
+        names: dict[str, None] = {}
+        for read in self.find_reads(text):
+            if read.field == "device" or (read.field == "attributes" and None in (read.domain, read.id)):
+                return None
+            if read.field == "attributes":
+                names[f"{read.domain}/{read.id}"] = None
+        return tuple(names)
+
     def find_false_clause(self, text: str, record: DeviceRecord) -> str:
         """Return the first part of an expression, between `&&` at its top, that is false for the device."""
         program = self._programs.get(text)

@@ -24,7 +24,7 @@ from claimsmith.allocate.prepared.changes import Change, ChangeLog
 from claimsmith.allocate.prepared.constraints import AttributeValue, read_value
 from claimsmith.allocate.prepared.counters import PoolCounters
 from claimsmith.allocate.prepared.forms import SliceForms
-from claimsmith.allocate.prepared.kinds import DeviceKind, DeviceKinds
+from claimsmith.allocate.prepared.kinds import ShapeKind, ShapeKinds
 from claimsmith.allocate.prepared.plan import PodPlan
 from claimsmith.allocate.prepared.pools import PoolView, node_reaches
 from claimsmith.allocate.prepared.records import SliceRecord, find_attribute
@@ -110,7 +110,7 @@ class _Face:
     """
 
     names: tuple[str, ...]
-    kinds: tuple[DeviceKind, ...]
+    kinds: tuple[ShapeKind, ...]
     local: tuple[Device | None, ...]
     rows: tuple[_Row, ...]
     numbers: tuple[object, ...]
@@ -189,7 +189,7 @@ class NodeGroups:
         "_users",
     )
 
-    def __init__(self, plan: PodPlan, *, kinds: DeviceKinds | None, source: GroupSource) -> None:
+    def __init__(self, plan: PodPlan, *, kinds: ShapeKinds | None, source: GroupSource) -> None:
         requests = plan.requests
         self._kinds, self._source = kinds, source
         self._takes_all = any(request.takes_all for request in requests)
@@ -342,7 +342,7 @@ class NodeGroups:
         return self._reads[driver]
 
     def _make_face(self, slices: Sequence[SliceRecord]) -> _Face | None:
-        found: list[tuple[DeviceKind, Device, SliceRecord]] = []
+        found: list[tuple[ShapeKind, Device, SliceRecord]] = []
         skips = False
         if len({device.name for record in slices for device in record.slice.devices}) < sum(
             len(record.slice.devices) for record in slices
@@ -428,7 +428,7 @@ class NodeGroups:
                 states.append((state, reaches) if kind.warns else state)
         return kept, states
 
-    def _describe_use(self, kind: DeviceKind, use: DeviceUse) -> object:
+    def _describe_use(self, kind: ShapeKind, use: DeviceUse) -> object:
         """What of a device's use decides; None when no request can have it."""
         if not self._keeps:
             if use.dedicated:

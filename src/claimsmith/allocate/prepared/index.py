@@ -18,7 +18,7 @@ from claimsmith.allocate.prepared.counters import PoolCounters, count_pool
 from claimsmith.allocate.prepared.eligibility import RequestShape, Selectors, is_stable
 from claimsmith.allocate.prepared.forms import SliceForms
 from claimsmith.allocate.prepared.groups import GroupSource, NodeGroups, find_shape_key
-from claimsmith.allocate.prepared.kinds import DeviceKinds, SelectorAnswers
+from claimsmith.allocate.prepared.kinds import SelectorAnswers, ShapeKinds
 from claimsmith.allocate.prepared.plan import PodPlan, plan_claims
 from claimsmith.allocate.prepared.pools import (
     BadSelector,
@@ -366,7 +366,7 @@ class PreparedCluster:
         return joined
 
     def _make_groups(self, plan: PodPlan, *, is_grouped: bool) -> NodeGroups:
-        kinds = DeviceKinds(plan.requests, selectors=self.selectors, screen=self.screen, answers=self._answers)
+        kinds = ShapeKinds(plan.requests, selectors=self.selectors, screen=self.screen, answers=self._answers)
         source = GroupSource(
             view_node=self.view_node,
             find_plain=self.find_plain,

@@ -20,7 +20,7 @@ from claimsmith.allocate.prepared.screening import Screen
 from claimsmith.errors import InputError
 from claimsmith.model.device import Device
 
-__all__ = ["DeviceKind", "DeviceKinds", "SelectorAnswers", "find_names", "read_values"]
+__all__ = ["SelectorAnswers", "ShapeKind", "ShapeKinds", "find_names", "read_values"]
 
 KNOWN_VALUES_MAX: Final = 262_144
 """Combinations of values whose answers are kept for one selector, or for one shape of pods."""
@@ -76,13 +76,14 @@ def find_names(selectors: Selectors, texts: Iterable[str], driver: str) -> tuple
     """Return the names under which a driver's devices may publish what the texts read; None: all attributes."""
     names: dict[str, None] = {}
     for text in texts:
-        for read in selectors.find_reads(text):
-            if read.field == "device" or (read.field == "attributes" and None in (read.domain, read.id)):
-                return None
-            if read.field == "attributes":
-                names[f"{read.domain}/{read.id}"] = None
-                if read.domain == driver:
-                    names[str(read.id)] = None
+        attributes = selectors.find_attributes(text)
+        if attributes is None:
+            return None
+        for name in attributes:
+            domain, _, identifier = name.partition("/")
+            names[name] = None
+            if domain == driver:
+                names[identifier] = None
     return tuple(names)
 
 
@@ -104,8 +105,12 @@ def _read_all(device: Device) -> list[object]:
 
 
 @dataclass(slots=True, eq=False)
-class DeviceKind:
+class ShapeKind:
     """Devices that pods of one shape can't tell apart, but for the values that constraints compare, and for their use.
+
+    What tells them apart is what the shape's selectors answer. `policy.nodestates` has kinds of its own, told apart by
+    the values that any pod reads which it has learned of: a policy compares states for pods that are still to come, and
+    a new shape with answers of its own would make all of them anew.
 
     Args:
         number: The kind's number among those of the shape.
@@ -135,7 +140,7 @@ class DeviceKind:
         )
 
 
-class DeviceKinds:
+class ShapeKinds:
     """The kinds of devices for pods of one shape.
 
     Args:
@@ -158,9 +163,9 @@ class DeviceKinds:
             self._drops_tainted = self._drops_tainted and not request.takes_all
         self._names: dict[str, tuple[str, ...] | None] = {}
         self._alike: dict[str, dict[_Key, tuple[Any, ...]]] = {}
-        self._kinds: dict[_Key, DeviceKind | None] = {}
+        self._kinds: dict[_Key, ShapeKind | None] = {}
 
-    def find(self, record: SliceRecord, bases: tuple[int, ...]) -> list[DeviceKind | None] | None:
+    def find(self, record: SliceRecord, bases: tuple[int, ...]) -> list[ShapeKind | None] | None:
         """Return the kind of each device of a slice; None for devices that no request can have.
 
         None instead of a list: some device must be looked at in full.
@@ -172,7 +177,7 @@ class DeviceKinds:
         alike = self._alike.setdefault(driver, {})
         if len(alike) >= KNOWN_VALUES_MAX:
             alike.clear()
-        found: list[DeviceKind | None] = []
+        found: list[ShapeKind | None] = []
         for device, base in zip(record.slice.devices, bases, strict=True):
             key = (base, *map(id, map(device.attributes.get, names)))
             known = alike.get(key)
@@ -183,7 +188,7 @@ class DeviceKinds:
             found.append(known[0])
         return found
 
-    def _find_each(self, record: SliceRecord, bases: tuple[int, ...]) -> list[DeviceKind | None] | None:
+    def _find_each(self, record: SliceRecord, bases: tuple[int, ...]) -> list[ShapeKind | None] | None:
         """As `find`, for selectors that read all attributes, so that no two devices need be alike."""
         places = list(zip(record.slice.devices, bases, strict=True))
         if any(base == ODD or _is_ambiguous(device, record.slice.driver, None) for device, base in places):
@@ -197,7 +202,7 @@ class DeviceKinds:
             self._names[driver] = find_names(self._selectors, texts, driver)
         return self._names[driver]
 
-    def _find_kind(self, slice: SliceRecord, device: Device, base: int) -> DeviceKind | None:
+    def _find_kind(self, slice: SliceRecord, device: Device, base: int) -> ShapeKind | None:
         record, names = DeviceRecord(slice.slice, device), self.find_names(slice.slice.driver)
         if names is not None:
             self._selectors.prepare_partly(record, names)
@@ -212,7 +217,7 @@ class DeviceKinds:
         if key not in self._kinds:
             warns = any(mark not in (True, False) for mark in marks)
             self._kinds[key] = (
-                DeviceKind(
+                ShapeKind(
                     number=len(self._kinds),
                     plans=tuple(plans),
                     is_single=len(groups) <= 1 and not warns,

@@ -42,6 +42,8 @@ class PoolView:
         slices: Slices that target the node and have devices, in order of preference.
         other_slices: The pool's other slices with devices; they matter for counters alone.
         counter_sets: By name.
+        is_local: Devices select their nodes by themselves.
+        skips_operations: A driver skips node operations, which not every node can do without.
         cache: For what is computed from the view alone.
         live: For what is computed from the view and the devices in use; emptied when those change.
     """
@@ -56,9 +58,23 @@ class PoolView:
     other_slices: tuple[SliceRecord, ...] = ()
     counter_sets: Mapping[str, CounterSet] = field(default_factory=dict)
     has_binding: bool = False
+    is_local: bool = False
+    skips_operations: bool = False
     cache: dict[object, object] = field(default_factory=dict)
     live: dict[object, object] = field(default_factory=dict)
     _devices: tuple[DeviceRecord, ...] | None = None
+
+    def give(self, slices: Iterable[SliceRecord], others: Iterable[SliceRecord] = ()) -> None:
+        """Let the pool offer the devices of slices; those of the others matter for counters alone."""
+        self.slices, self.other_slices = tuple(slices), tuple(others)
+        self.has_binding = any(record.has_binding for record in self.slices)
+        self.is_local = any(record.slice.per_device_node_selection for record in self.slices)
+        self.skips_operations = any(bool(record.slice.skip_node_operations) for record in self.slices)
+
+    @property
+    def differs_by_node(self) -> bool:
+        """Whether nodes that reach the pool may find other devices there than their neighbours."""
+        return self.is_local or self.skips_operations
 
     @property
     def devices(self) -> tuple[DeviceRecord, ...]:
@@ -256,8 +272,7 @@ def build_pool(parts: PoolParts, features: Features, *, in_list_order: bool = Fa
             view.counter_sets, (*device_slices, *other_slices)
         )
     if not view.invalid:
-        view.slices, view.other_slices = tuple(device_slices), tuple(other_slices)
-        view.has_binding = any(record.has_binding for record in device_slices)
+        view.give(device_slices, other_slices)
     return view
 
 
@@ -267,7 +282,7 @@ def build_plain_pool(record: SliceRecord) -> PoolView:
     view = PoolView(id=slice.pool_id, generation=slice.generation, found=1, expected=1)
     view.invalid = _find_duplicate_device((record,))
     if not view.invalid:
-        view.slices, view.has_binding = (record,), record.has_binding
+        view.give((record,))
     return view
 
 

@@ -309,12 +309,6 @@ def _reaches(record: DeviceRecord, node: Node) -> bool:
 
 def _node_key(view: PoolView, node: Node) -> object:
     """What of the node decides about the pool's devices."""
-    key = view.cache.get("node-key")
-    if key is None:
-        local = any(record.slice.per_device_node_selection for record in view.devices)
-        skips = any(record.slice.skip_node_operations for record in view.devices)
-        key = view.cache["node-key"] = (local, skips)
-    local, skips = key if isinstance(key, tuple) else (False, False)
-    if local:
+    if view.is_local:
         return node.name
-    return skips and NODE_OPERATIONS_FEATURE in node.declared_features
+    return view.skips_operations and NODE_OPERATIONS_FEATURE in node.declared_features
