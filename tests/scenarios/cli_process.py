@@ -28,7 +28,7 @@ __all__ = [
     "up",
 ]
 
-_TIMEOUT_S = 100
+_TIMEOUT_S = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

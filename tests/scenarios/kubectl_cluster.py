@@ -19,7 +19,7 @@ from claimsmith.embedded.store import Store
 
 __all__ = ["Kubectl", "Ran", "open_cluster"]
 
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
