@@ -22,10 +22,18 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.recipe import NODE
 from tests.cluster.watching import wait_for
 
-__all__ = ["WITH_THE_TESTS", "AgentProcess", "agent_command", "retrying", "serving"]
+__all__ = [
+    "WITH_THE_TESTS",
+    "AgentProcess",
+    "agent_command",
+    "replace_text",
+    "retrying",
+    "serving",
+    "wait_published",
+]
 
-_WAIT_S: Final = 90.0
-_STOP_S: Final = 15.0
+_WAIT_S: Final = 180.0
+_STOP_S: Final = 60.0
 _LINE_MAX_BYTES: Final = 1 << 20
 WITH_THE_TESTS: Final = ("setpriv", "--pdeathsig", "KILL")
 """Begins a command that ends with the tests even when they are killed."""
@@ -180,6 +188,13 @@ def agent_command(cluster: RealCluster, *words: str, kubeconfig: Path | None = N
         "--kubeconfig", str(kubeconfig or cluster.kubeconfig), "--kubelet-root", str(paths.state),
         "--device-plugin-dir", str(paths.device_plugins), "--cdi-dir", str(paths.cdi), *words,
     ]  # fmt: skip
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Put another text into a file in one step, so that nobody reads a part of it."""
+    hidden = file.with_name(f".{file.name}")
+    hidden.write_text(text)
+    hidden.replace(file)
 
 
 @contextlib.asynccontextmanager

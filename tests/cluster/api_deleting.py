@@ -94,17 +94,12 @@ def options_that_mean_nothing(script: Script) -> None:
 
 def owners_and_what_they_own(script: Script) -> None:
     """In the background, the foreground, and left behind."""
-    for policy in ("Background", "Foreground", "Orphan"):
+    # The collector hears of objects in their order: after the first two rounds it knows of the third one's.
+    policies = ("Background", "Foreground", "Orphan")
+    for policy in policies:
+        _own(script, policy.lower())
+    for policy in policies:
         name = policy.lower()
-        owner = script.make(script.claims, claim(name))["metadata"]
-        reference = {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "name": name,
-            "uid": owner["uid"],
-            "blockOwnerDeletion": True,
-        }
-        script.make(script.claims, claim(f"{name}-owned", metadata={"ownerReferences": [reference]}))
         script.ask("DELETE", f"{script.claims}/{name}", {"propagationPolicy": policy})
         script.wait_gone(script.claims, name)
         if policy == "Orphan":
@@ -113,6 +108,19 @@ def owners_and_what_they_own(script: Script) -> None:
             script.wait_gone(script.claims, f"{name}-owned")
     listed = script.quietly("GET", script.claims).body["items"]
     script.note("left", [item["metadata"]["name"] for item in listed])
+
+
+def _own(script: Script, name: str) -> None:
+    """Create a claim and another that it owns."""
+    owner = script.make(script.claims, claim(name))["metadata"]
+    reference = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "name": name,
+        "uid": owner["uid"],
+        "blockOwnerDeletion": True,
+    }
+    script.make(script.claims, claim(f"{name}-owned", metadata={"ownerReferences": [reference]}))
 
 
 def whole_collections(script: Script) -> None:

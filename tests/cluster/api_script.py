@@ -22,7 +22,7 @@ APPLY: Final = "application/apply-patch+yaml"
 _RESOURCE: Final = "/apis/resource.k8s.io/v1"
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_PATIENCE_S: Final = 30
+_PATIENCE_S: Final = 120
 
 
 class Script:

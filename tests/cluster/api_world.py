@@ -23,7 +23,7 @@ from tests.cluster.cluster import RealCluster
 
 __all__ = ["ApiWorld", "Reply", "embedded_api", "real_api"]
 
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 180.0
 _AGENT: Final = "equal/1"
 
 

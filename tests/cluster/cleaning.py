@@ -23,7 +23,7 @@ from tests.cluster.watching import wait_for
 
 __all__ = ["clean", "delete_pods", "take_cdi_files"]
 
-_PODS_GO_S: Final = 20.0
+_PODS_GO_S: Final = 120.0
 _CLAIM: Final = "-claim_"
 """Part of the names of our CDI files; plugins that tests make up have others."""
 _GRANT: Final = "grant-"

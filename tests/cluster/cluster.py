@@ -25,7 +25,7 @@ from tests.cluster.recipe import NODE, GateSet, Layout, kubeconfig
 __all__ = ["RealCluster"]
 
 _READY_S: Final = 180.0
-_PRINTED_S: Final = 20.0
+_PRINTED_S: Final = 120.0
 _LOOK_S: Final = 0.05
 _FOLDERS: Final = ("containerd", "cdi", "cni", "podlogs", "kubelet", "kubelet/plugins", "kubelet/plugins_registry")
 _NOTIFYING: Final = frozenset({"etcd", "apiserver", "containerd", "kubelet"})
@@ -83,7 +83,9 @@ class RealCluster:
         """Return what a container of a pod has printed so far, without the runtime's stamps."""
         metadata = pod["metadata"]
         folder = self.folder / "podlogs" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}" / container
-        lines = [line for path in sorted(folder.glob("*.log")) for line in path.read_text().splitlines()]
+        texts = (path.read_text(errors="replace") for path in sorted(folder.glob("*.log")))
+        # What comes behind the last line's end is still being written.
+        lines = [line for text in texts for line in text.split("\n")[:-1]]
         return "\n".join(line.split(" ", 3)[3] for line in lines)
 
     async def wait_printed(self, pod: Mapping[str, Any], text: str, *, container: str = "main") -> str:
@@ -118,7 +120,7 @@ class RealCluster:
     def try_kubectl(self, *words: str, stdin: str = "", kubeconfig: Path | None = None) -> Output:
         """Run kubectl and return what it said, also when it failed."""
         argv = ["kubectl", "--kubeconfig", str(kubeconfig or self.kubeconfig), "--cache-dir", f"{self.folder}/kc"]
-        run = subprocess.run([*argv, *words], input=stdin, capture_output=True, text=True, check=False, timeout=120)
+        run = subprocess.run([*argv, *words], input=stdin, capture_output=True, text=True, check=False, timeout=240)
         return Output(run.returncode, run.stdout, run.stderr)
 
     def get_json(self, *words: str) -> Any:

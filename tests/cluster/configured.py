@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from claimsmith.kube.client import KubeClient
-from tests.cluster.agents import WITH_THE_TESTS, AgentProcess, agent_command, wait_published
+from tests.cluster.agents import WITH_THE_TESTS, AgentProcess, agent_command, replace_text, retrying, wait_published
 from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 
@@ -42,9 +42,7 @@ class ConfiguredAgent:
 
     def become(self, settings: str) -> None:
         """Let the node have other devices, or other faults."""
-        hidden = self._settings.with_name(".devices.yaml")
-        hidden.write_text(settings)
-        hidden.replace(self._settings)
+        replace_text(self._settings, settings)
 
 
 @contextlib.asynccontextmanager
@@ -59,7 +57,8 @@ async def configured(
 ) -> AsyncIterator[ConfiguredAgent]:
     """Run an agent with simulated devices; the kubelet knows it and the slices are there when the block begins.
 
-    Pods are deleted when the block ends, before the agent is.
+    Beside it runs what the controller does after failed preparations. Pods are deleted when the block ends, before the
+    agent is.
 
     Args:
         settings: The document of the devices.
@@ -74,9 +73,10 @@ async def configured(
         agent.become(settings)
         await agent.process.start()
         try:
-            await agent.process.wait_registered("sim.claimsmith.dev")
-            await wait_published(client, "sim.claimsmith.dev")
-            yield agent
+            async with retrying(client):
+                await agent.process.wait_registered("sim.claimsmith.dev")
+                await wait_published(client, "sim.claimsmith.dev")
+                yield agent
         finally:
             try:
                 if agent.process.process.returncode is None:

@@ -23,7 +23,7 @@ if is_left_out():
 
 _SHOWN_LINES = {"kubelet": 40, "agent": 40, "containerd": 10, "scheduler": 10}
 """How much of each log is shown with a failed test."""
-_TIMEOUT_S = 300
+_TIMEOUT_S = 600
 _BEGINNINGS = pytest.StashKey[dict[str, int]]()
 
 

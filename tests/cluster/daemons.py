@@ -21,8 +21,8 @@ from tests.cluster.cgroups import list_processes
 
 __all__ = ["ClusterError", "Daemons"]
 
-_START_S: Final = 60.0
-_STOP_S: Final = 20.0
+_START_S: Final = 180.0
+_STOP_S: Final = 60.0
 _CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _DEVICE_PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")
 _UNSHARE: Final = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--propagation", "private")

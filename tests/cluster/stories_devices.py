@@ -128,7 +128,7 @@ async def a_device_fails_and_returns(story: Story) -> Any:
         plugin.set_health(gpu_0="Unhealthy", gpu_1="Unhealthy")
         await story.amounts("3", "1")
         await story.wait_devices("p", "'Unhealthy'")
-        seen += [await story.status("p"), await story.allocatable(), story.device_checkpoint()]
+        seen += [await story.status("p"), await story.allocatable(), await story.checkpoint_of("gpu-2")]
         plugin.set_health(gpu_0="Healthy")
         await story.amounts("3", "2")
         await story.wait_devices("p", "'Healthy'")

@@ -28,7 +28,7 @@ from tests.scenarios.small_plugin import RESOURCE, SmallPlugin
 __all__ = ["Story"]
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_TRIES, _PAUSE_S = 300, 0.1
+_TRIES, _PAUSE_S = 1200, 0.1
 _CARDS = {"gpu-0": "Healthy", "gpu-1": "Healthy", "gpu-2": "Healthy"}
 
 
@@ -64,12 +64,12 @@ class Story:
             options: Options that it tells besides.
             changes: As for `SmallPlugin`.
         """
-        await self._is_listed(0)
+        await self.devices_become(0)
         told = {**({"get_preferred_allocation_available": True} if pinned else {}), **(options or {})}
         async with SmallPlugin(self.world.paths.device_plugins, _CARDS, options=told, **changes) as plugin:
             plugin.prefers_first = pinned
             await self._register(plugin)
-            await self._is_listed(len(_CARDS))
+            await self.devices_become(len(_CARDS))
             yield plugin
 
     async def _register(self, plugin: SmallPlugin) -> None:
@@ -80,14 +80,6 @@ class Story:
                 return
             await asyncio.sleep(_PAUSE_S)
         raise AssertionError(refusal)
-
-    async def _is_listed(self, count: int) -> None:
-        """Wait until the kubelet knows so many healthy devices: the node's status follows it by seconds."""
-        for _ in range(_TRIES):
-            if len(await self.allocatable()) == count:
-                return
-            await asyncio.sleep(_PAUSE_S)
-        raise AssertionError(f"found devices {await self.allocatable()}, allowed {count}")
 
     @contextlib.asynccontextmanager
     async def driver(self, devices: Mapping[str, Results], **changes: Any) -> AsyncIterator[SmallDra]:
@@ -148,7 +140,7 @@ class Story:
 
     async def is_gone(self, name: str) -> None:
         """Wait until a pod is gone."""
-        await wait_gone(self.client, POD, name, namespace="default", timeout_s=120)
+        await wait_gone(self.client, POD, name, namespace="default")
 
     def fail(self, driver: SmallDra, claim: str, failure: str) -> None:
         """Let a driver fail for a claim from now on; without a text it no longer does."""
@@ -189,6 +181,14 @@ class Story:
             return bool(node["status"]["allocatable"].get(resource) == amount)
 
         await wait_for_object(self.client, NODE, NODE_NAME, holds)
+
+    async def devices_become(self, count: int) -> None:
+        """Wait until the kubelet knows so many healthy devices: the node's status follows it by seconds."""
+        for _ in range(_TRIES):
+            if len(await self.allocatable()) == count:
+                return
+            await asyncio.sleep(_PAUSE_S)
+        raise AssertionError(f"found devices {await self.allocatable()}, allowed {count}")
 
     async def amounts(self, capacity: str, allocatable: str) -> None:
         """Wait until the node tells amounts of the plugin's resource."""
@@ -289,6 +289,15 @@ class Story:
                 return MessageToDict(await call(request), preserving_proto_field_name=True)
             except grpc.aio.AioRpcError as error:
                 return {"error": (error.code().name, error.details())}
+
+    async def checkpoint_of(self, *devices: str) -> Any:
+        """Return what the checkpoint of devices says once these are the healthy ones in it."""
+        for _ in range(_TRIES):
+            found = self.device_checkpoint()
+            if found["registered"].get(RESOURCE) == [*devices]:
+                return found
+            await asyncio.sleep(_PAUSE_S)
+        raise AssertionError(f"found checkpoint {found}, allowed healthy devices {devices}")
 
     def device_checkpoint(self) -> Any:
         """Return what the checkpoint of devices says, without uids and order."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +17,9 @@ from claimsmith.api.kinds import (
     RESOURCE_SLICE,
 )
 from claimsmith.api.reports import parse_device_report
-from claimsmith.daemons.controller_retries import RetryWatcher
 from claimsmith.errors import ForbiddenError, InvalidObjectError
 from claimsmith.kube.client import KubeClient
-from tests.cluster.agents import AgentProcess, agent_command, wait_published
+from tests.cluster.agents import AgentProcess, agent_command, retrying, wait_published
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod
 from tests.cluster.recipe import NODE as OWN
@@ -85,19 +82,9 @@ async def agent(token: Path) -> AsyncIterator[KubeClient]:
     """A client with the agent's own rights."""
     client = KubeClient.from_kubeconfig(token)
     try:
-        await wait_policy(client)
         yield client
     finally:
         await client.close()
-
-
-async def wait_policy(client: KubeClient) -> None:
-    """Return once the API server holds the agent to the policy, which it reads a moment after it was applied."""
-    async with asyncio.timeout(30):
-        with contextlib.suppress(InvalidObjectError):
-            while True:
-                made = await client.create(RESOURCE_SLICE, a_slice(node=OTHER))
-                await client.delete(RESOURCE_SLICE, made["metadata"]["name"])
 
 
 def a_slice(*, node: str = OWN, driver: str = DRIVER, **spec: Any) -> dict[str, Any]:
@@ -135,8 +122,7 @@ async def test_an_agent_deletes_no_slice_of_another_node(agent: KubeClient, clie
         await agent.delete(RESOURCE_SLICE, theirs["metadata"]["name"])
 
 
-async def test_a_token_without_a_pod_writes_nothing(deployed: RealCluster, agent: KubeClient) -> None:
-    del agent  # the policy holds
+async def test_a_token_without_a_pod_writes_nothing(deployed: RealCluster) -> None:
     loose = KubeClient.from_kubeconfig(write_kubeconfig(deployed))
     try:
         with pytest.raises(InvalidObjectError, match="this user has no node"):
@@ -216,36 +202,37 @@ async def test_an_agent_allocates_nothing(agent: KubeClient, client: KubeClient)
 
 
 async def test_a_whole_agent_works_with_these_rights(
-    token: Path, agent: KubeClient, deployed: RealCluster, client: KubeClient, config: Path
+    token: Path, deployed: RealCluster, client: KubeClient, config: Path
 ) -> None:
-    del agent  # the policy holds
     process = AgentProcess(
         agent_command(deployed, "--config", str(config), kubeconfig=token), deployed.folder / "agent.log"
     )
-    # As in `serving`: the authorizer may refuse the kubelet a claim that it does not know yet.
-    retrying = asyncio.create_task(RetryWatcher(client).run())
     await process.start()
     try:
-        await process.wait_registered(DRIVER)
-        await wait_published(client, DRIVER)
-        await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
-        await client.create(RESOURCE_CLAIM, claim("gpu", exactly("gpu", "gpu")))
-        await client.create(POD, pod("train", claims=["gpu"]))
-        await wait_for_object(client, POD, "train", is_ready)
-        node = await wait_for_object(
-            client, NODE, OWN, lambda item: item["status"]["capacity"].get("example.com/counted") == "2"
-        )
-        held = await wait_for_object(client, DEVICE_REPORT, f"{OWN}.{DRIVER}", has_holder)
-        await client.delete(POD, "train", namespace="default", grace_period_s=1)
-        await wait_gone(client, POD, "train")
+        async with retrying(client):
+            await process.wait_registered(DRIVER)
+            await wait_published(client, DRIVER)
+            await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
+            await client.create(RESOURCE_CLAIM, claim("gpu", exactly("gpu", "gpu")))
+            await client.create(POD, pod("train", claims=["gpu"]))
+            await wait_for_object(client, POD, "train", is_ready)
+            await wait_for_object(client, NODE, OWN, has_label_and_amount)
+            held = await wait_for_object(client, DEVICE_REPORT, f"{OWN}.{DRIVER}", has_holder)
+            await client.delete(POD, "train", namespace="default", grace_period_s=1)
+            await wait_gone(client, POD, "train")
     finally:
-        retrying.cancel()
         status = await process.stop()
 
-    assert node["metadata"]["labels"]["claimsmith.dev/gpu.A100-40.count"] == "2"
     assert [item.holders[0].name for item in parse_device_report(held).devices if item.holders] == ["gpu"]
     assert status == 0
     assert [line for line in process.lines if "forbidden" in str(line).lower()] == []
+
+
+def has_label_and_amount(node: dict[str, Any]) -> bool:
+    """Tell whether a Node has what the agent counts on it."""
+    labels, capacity = node["metadata"]["labels"], node["status"]["capacity"]
+    counted = (labels.get("claimsmith.dev/gpu.A100-40.count"), capacity.get("example.com/counted"))
+    return counted == ("2", "2")
 
 
 def has_holder(report: dict[str, Any]) -> bool:

@@ -45,8 +45,9 @@ def namespaces(worlds: Worlds) -> dict[str, str]:
         script = Script(world, "default")
         for name in names.values():
             script.make("/api/v1/namespaces", {"metadata": {"name": name}})
-        accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
-        script.wait(accounts, "default", lambda found: found is not None)
+        for name in names.values():
+            accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+            script.wait(accounts, "default", lambda found: found is not None)
     return names
 
 

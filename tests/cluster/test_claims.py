@@ -12,7 +12,7 @@ from claimsmith.kube.client import KubeClient
 from tests.cluster.agents import serving
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import SLEEP, claim, device_class, exactly, pod
-from tests.cluster.watching import is_ready, wait_for_object, wait_gone, wait_phase
+from tests.cluster.watching import is_ready, is_unschedulable, wait_for, wait_for_object, wait_gone, wait_phase
 
 DRIVER = "sim.claimsmith.dev"
 TWO_CARDS = "gpus: [{model: A100-40, count: 2}]"
@@ -68,7 +68,7 @@ async def test_the_devices_of_a_node_are_in_its_slices(real_cluster: RealCluster
 async def test_a_container_gets_variable_device_node_and_mount(real_cluster: RealCluster, client: KubeClient) -> None:
     async with serving(real_cluster, client, TWO_CARDS):
         await create(client, GPU, claim("one", exactly("gpu", "gpu")), pod("user", LOOK, claims=["one"]))
-        log = real_cluster.container_log(await wait_phase(client, "user"))
+        log = await real_cluster.wait_printed(await wait_phase(client, "user"), "done")
         (name,) = variables(log)
 
         assert device_nodes(log) == [name.lower().replace("_", "-")]
@@ -152,12 +152,12 @@ async def test_a_partition_excludes_those_that_overlap_it(real_cluster: RealClus
         pods = [await wait_for_object(client, POD, name, is_ready) for name in ("a", "b")]
         logs = [await real_cluster.wait_printed(found, "done") for found in pods]
         await create(client, pod("c", claims=["c"]))
-        refused = await wait_for_object(client, POD, "c", lambda found: bool(found["status"].get("conditions")))
+        refused = await wait_for_object(client, POD, "c", is_unschedulable)
         nodes = [device_nodes(log) for log in logs]
 
         assert nodes[0] != nodes[1]
         assert [len(found) for found in nodes] == [1, 1]
-        assert "cannot allocate all claims" in refused["status"]["conditions"][0]["message"]
+        assert "cannot allocate all claims" in str(refused["status"]["conditions"])
 
 
 async def test_a_share_carries_its_id_and_its_amount(real_cluster: RealCluster, client: KubeClient) -> None:
@@ -180,7 +180,7 @@ async def test_a_share_carries_its_id_and_its_amount(real_cluster: RealCluster, 
 async def test_a_limit_is_met_by_a_class_that_names_its_resource(real_cluster: RealCluster, client: KubeClient) -> None:
     async with serving(real_cluster, client, TWO_CARDS):
         await create(client, COUNTED, pod("user", LOOK, limits={"example.com/gpu": "2"}))
-        log = real_cluster.container_log(await wait_phase(client, "user"))
+        log = await real_cluster.wait_printed(await wait_phase(client, "user"), "done")
 
         assert device_nodes(log) == ["gpu-0", "gpu-1"]
-        await wait_gone(client, RESOURCE_CLAIM, "user", namespace="default")
+        await wait_for(client, RESOURCE_CLAIM, lambda items: not items)

@@ -19,15 +19,25 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import configured
 from tests.cluster.manifests import claim, device_class, exactly, pod, template
 from tests.cluster.recipe import NODE as NODE_NAME
+from tests.cluster.story import Story
 from tests.cluster.test_claims import LOOK
-from tests.cluster.watching import is_ready, wait_for, wait_for_object, wait_gone, wait_phase
+from tests.cluster.watching import (
+    is_ready,
+    is_unschedulable,
+    wait_for,
+    wait_for_object,
+    wait_gone,
+    wait_phase,
+    wait_scheduler,
+)
+from tests.cluster.worlds import RealWorld
 
 DRIVER = "sim.claimsmith.dev"
 RESOURCE = "nvidia.com/gpu"
 ONE_CARD = "gpus: [{model: A100-40, count: 1}]"
 TWO_CARDS = "gpus: [{model: A100-40, count: 2}]"
 ONE = {RESOURCE: "1"}
-BACK_S = 15.0
+BACK_S = 50.0
 """Within which devices of pods that ended while no agent ran are free again."""
 
 
@@ -52,6 +62,12 @@ def ids_held(cluster: RealCluster) -> list[list[str]]:
     return [grant["ids"] for grant in content["grants"]]
 
 
+async def wait_offered(cluster: RealCluster, client: KubeClient, count: int) -> None:
+    """Return once so many devices can be asked for, by the word of the kubelet and of its Node: that tells old news."""
+    await Story(RealWorld(cluster, client)).devices_become(count)
+    await wait_for(client, NODE, offers(str(count)))
+
+
 def taints(items: Any) -> dict[str, list[str]]:
     """Return the values of the taints of each device in slices."""
     devices = [device for item in items for device in item["spec"].get("devices") or ()]
@@ -68,9 +84,9 @@ async def test_a_container_gets_variable_device_node_and_mount_of_its_limit(
     real_cluster: RealCluster, client: KubeClient, passing: str
 ) -> None:
     async with configured(real_cluster, client, TWO_CARDS, offered(passing)):
-        await wait_for(client, NODE, offers("2"))
+        await wait_offered(real_cluster, client, 2)
         await client.create(POD, pod("user", LOOK, limits=ONE))
-        log = real_cluster.container_log(await wait_phase(client, "user"))
+        log = await real_cluster.wait_printed(await wait_phase(client, "user"), "done")
         devices = re.findall(r"^CLAIMSMITH_GPU_(\d)=", log, re.MULTILINE)
 
         assert len(devices) == 1
@@ -80,7 +96,7 @@ async def test_a_container_gets_variable_device_node_and_mount_of_its_limit(
 
 async def test_nothing_stays_of_a_pod_that_is_gone(real_cluster: RealCluster, client: KubeClient) -> None:
     async with configured(real_cluster, client, ONE_CARD, offered()):
-        await wait_for(client, NODE, offers("1"))
+        await wait_offered(real_cluster, client, 1)
         await client.create(POD, pod("user", limits=ONE))
         await wait_for_object(client, POD, "user", is_ready)
         await wait_for(client, RESOURCE_SLICE, lambda items: taints(items) == {"gpu-0": ["nvidia.com_gpu"]})
@@ -94,13 +110,13 @@ async def test_nothing_stays_of_a_pod_that_is_gone(real_cluster: RealCluster, cl
 
 async def test_init_containers_hand_their_devices_on(real_cluster: RealCluster, client: KubeClient) -> None:
     async with configured(real_cluster, client, TWO_CARDS, offered()):
-        await wait_for(client, NODE, offers("2"))
+        await wait_offered(real_cluster, client, 2)
         wanted = pod("user", LOOK, limits=ONE)
         (main,) = wanted["spec"]["containers"]
         first = {**main, "name": "first", "resources": {"limits": {RESOURCE: "2"}}}
         await client.create(POD, {**wanted, "spec": {**wanted["spec"], "initContainers": [first]}})
         ended = await wait_phase(client, "user")
-        logs = [real_cluster.container_log(ended, name) for name in ("first", "main")]
+        logs = [await real_cluster.wait_printed(ended, "done", container=name) for name in ("first", "main")]
         await delete(client, "user")
         await wait_for(client, RESOURCE_SLICE, lambda items: taints(items) == {"gpu-0": [], "gpu-1": []})
 
@@ -113,12 +129,12 @@ async def test_a_new_kubelet_takes_the_resource_again_and_pods_go_on(
     real_cluster: RealCluster, client: KubeClient
 ) -> None:
     async with configured(real_cluster, client, TWO_CARDS, offered()) as agent:
-        await wait_for(client, NODE, offers("2"))
+        await wait_offered(real_cluster, client, 2)
         await client.create(POD, pod("early", limits=ONE))
         before = await wait_for_object(client, POD, "early", is_ready)
         await real_cluster.restart_kubelet()
         await agent.process.wait_logged("The kubelet has taken a resource", count=2, timeout_s=BACK_S)
-        await wait_for(client, NODE, offers("2"))
+        await wait_offered(real_cluster, client, 2)
         await client.create(POD, pod("late", limits=ONE))
         await wait_for_object(client, POD, "late", is_ready)
         after = await wait_for_object(client, POD, "early", is_ready)
@@ -131,13 +147,14 @@ async def test_a_new_kubelet_takes_the_resource_again_and_pods_go_on(
 async def test_a_claim_waits_for_a_card_that_a_container_has(real_cluster: RealCluster, client: KubeClient) -> None:
     async with configured(real_cluster, client, ONE_CARD, offered()):
         await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
-        await wait_for(client, NODE, offers("1"))
+        await wait_offered(real_cluster, client, 1)
         await client.create(POD, pod("by-limit", limits=ONE))
         await wait_for_object(client, POD, "by-limit", is_ready)
         await wait_for(client, RESOURCE_SLICE, lambda items: bool(taints(items).get("gpu-0")))
+        await wait_scheduler(client)
         await client.create(RESOURCE_CLAIM, claim("one", exactly("gpu", "gpu")))
         await client.create(POD, pod("by-claim", claims=["one"]))
-        await wait_for_object(client, POD, "by-claim", _is_unschedulable)
+        await wait_for_object(client, POD, "by-claim", is_unschedulable)
         await delete(client, "by-limit")
         await wait_for_object(client, POD, "by-claim", is_ready)
 
@@ -148,7 +165,7 @@ async def test_pods_that_end_while_no_agent_runs_give_their_devices_back_soon_af
     real_cluster: RealCluster, client: KubeClient
 ) -> None:
     async with configured(real_cluster, client, ONE_CARD, offered()) as agent:
-        await wait_for(client, NODE, offers("1"))
+        await wait_offered(real_cluster, client, 1)
         await client.create(POD, pod("user", limits=ONE))
         await wait_for_object(client, POD, "user", is_ready)
         await agent.process.kill()
@@ -161,14 +178,9 @@ async def test_pods_that_end_while_no_agent_runs_give_their_devices_back_soon_af
         assert await asyncio.to_thread(real_cluster.list_cdi_files) == []
 
 
-def _is_unschedulable(found: Any) -> bool:
-    conditions = found["status"].get("conditions") or ()
-    return any(item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions)
-
-
 async def in_use(cluster: RealCluster) -> list[str]:
     """Return the device of each container that has one, by claims and by limits alike, as the kubelet tells it."""
-    answer = await PodResources(cluster.paths).list()
+    answer = await PodResources(cluster.paths, timeout_s=60).list()
     containers = [container for pod in answer.pod_resources for container in pod.containers]
     by_limit = [id_ for item in containers for devices in item.devices for id_ in devices.device_ids]
     by_claim = [
@@ -182,7 +194,7 @@ async def in_use(cluster: RealCluster) -> list[str]:
 
 def is_settled(found: Any) -> bool:
     """Tell whether a pod runs, was refused, or waits for a device."""
-    return found["status"].get("phase") != "Pending" or _is_unschedulable(found)
+    return found["status"].get("phase") != "Pending" or is_unschedulable(found)
 
 
 async def test_no_device_has_two_owners_however_claims_and_limits_come_and_go(
@@ -193,7 +205,7 @@ async def test_no_device_has_two_owners_however_claims_and_limits_come_and_go(
     async with configured(real_cluster, client, three, offered()) as agent:
         await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
         await client.create(RESOURCE_CLAIM_TEMPLATE, template("gpu", exactly("gpu", "gpu")))
-        await wait_for(client, NODE, offers("3"))
+        await wait_offered(real_cluster, client, 3)
         live: list[str] = []
         for number in range(48):
             if live and (len(live) > 4 or chance.random() < 0.4):
@@ -223,7 +235,7 @@ async def test_an_agent_that_withdraws_waits_for_pods_and_leaves_nothing(
     real_cluster: RealCluster, client: KubeClient
 ) -> None:
     async with configured(real_cluster, client, TWO_CARDS, offered()) as agent:
-        await wait_for(client, NODE, offers("2"))
+        await wait_offered(real_cluster, client, 2)
         await client.create(POD, pod("user", limits=ONE))
         await wait_for_object(client, POD, "user", is_ready)
         await agent.process.stop()

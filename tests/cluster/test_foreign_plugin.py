@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from claimsmith.api.kinds import EVENT, NODE, POD, RESOURCE_SLICE
+from claimsmith.api.kinds import EVENT, POD, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient
 from tests.cluster.agents import AgentProcess, agent_command, serving
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import pod
-from tests.cluster.test_device_plugin import RESOURCE, offers, taints
+from tests.cluster.test_device_plugin import RESOURCE, taints, wait_offered
 from tests.cluster.watching import is_ready, wait_for, wait_for_object, wait_gone
 
 CARDS = "gpus: [{model: A100-40, count: 2}]"
@@ -30,7 +30,7 @@ apiVersion: claimsmith.dev/v1alpha1
 kind: SimulatedDevices
 spec: {{driver: foreign.example.com, gpus: [{{model: A100-40, count: 2}}]}}
 """
-SOON_S = 25.0
+SOON_S = 60.0
 """Within which a use by others is noticed; the kubelet is asked every ten seconds."""
 
 
@@ -52,7 +52,7 @@ async def test_a_card_that_another_plugin_gave_away_is_tainted_until_its_pod_end
     real_cluster: RealCluster, client: KubeClient
 ) -> None:
     async with foreign_plugin(real_cluster), serving(real_cluster, client, CARDS):
-        await wait_for(client, NODE, offers("2"))
+        await wait_offered(real_cluster, client, 2)
         await client.create(POD, pod("legacy", limits={RESOURCE: "1"}))
         await wait_for_object(client, POD, "legacy", is_ready)
         await wait_for(

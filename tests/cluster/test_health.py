@@ -12,7 +12,7 @@ from claimsmith.kube.client import KubeClient, KubeObject
 from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import configured
 from tests.cluster.manifests import device_class, exactly, pod, template
-from tests.cluster.watching import is_ready, wait_for, wait_for_object, wait_gone
+from tests.cluster.watching import is_ready, is_unschedulable, wait_for, wait_for_object, wait_gone, wait_scheduler
 
 DRIVER = "sim.claimsmith.dev"
 WELL = "gpus: [{model: A100-40}]"
@@ -55,12 +55,6 @@ def shows(health: str, message: str = "") -> Callable[[KubeObject], bool]:
     return lambda obj: any(found == health and message in text for found, text in health_of(obj))
 
 
-def is_refused(obj: KubeObject) -> bool:
-    """Tell whether the scheduler has found no node for a pod."""
-    conditions = obj["status"].get("conditions") or ()
-    return any(item["type"] == "PodScheduled" and item["reason"] == "Unschedulable" for item in conditions)
-
-
 def taints_of(items: Any) -> list[tuple[str, str]]:
     devices = [device for item in items for device in item["spec"].get("devices") or ()]
     return [(taint["value"], taint["effect"]) for device in devices for taint in device.get("taints") or ()]
@@ -72,8 +66,9 @@ async def test_a_pod_waits_for_a_failed_device_until_it_works_again(
     async with configured(real_cluster, client, FAILED, policy("NoSchedule")) as agent:
         await create_template(client)
         await wait_for(client, RESOURCE_SLICE, lambda items: taints_of(items) == [("xid-79", "NoSchedule")])
+        await wait_scheduler(client)
         await start_pod(client, "user")
-        await wait_for_object(client, POD, "user", is_refused)
+        await wait_for_object(client, POD, "user", is_unschedulable)
         agent.become(WELL)
 
         await wait_for_object(client, POD, "user", is_ready)
@@ -127,6 +122,8 @@ async def test_one_failed_card_leaves_the_other_to_pods(real_cluster: RealCluste
     both = "gpus: [{model: A100-40, fault: xid-79}, {model: A100-40}]"
     async with configured(real_cluster, client, both, policy("NoExecute")):
         await create_template(client)
+        await wait_for(client, RESOURCE_SLICE, lambda items: taints_of(items) == [("xid-79", "NoExecute")])
+        await wait_scheduler(client)
         await start_pod(client, "user")
 
         await wait_for_object(client, POD, "user", is_ready)

@@ -14,7 +14,7 @@ from claimsmith.api.kinds import DEVICE_TAINT_RULE, NODE, POD
 from claimsmith.errors import InvalidObjectError
 from claimsmith.kube.client import KubeClient
 from claimsmith.publish.releases import ask_release, parse_device_id, read_releases
-from tests.cluster.agents import AgentProcess, agent_command, wait_published
+from tests.cluster.agents import AgentProcess, agent_command, replace_text, wait_published
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import pod
 from tests.cluster.recipe import NODE as OWN
@@ -83,7 +83,7 @@ async def test_an_agent_keeps_rules_and_obeys_releases(
     device = parse_device_id(f"{DRIVER}/{OWN}/gpu-0")
     async with running(deployed, client, folder, token) as agent:
         (rule,) = await wait_for(client, DEVICE_TAINT_RULE, lambda rules: len(rules) == 1)
-        await asyncio.to_thread((folder / "devices.yaml").write_text, WELL)
+        await asyncio.to_thread(replace_text, folder / "devices.yaml", WELL)
         while (await client.list(DEVICE_TAINT_RULE)).items:
             await ask_release(client, OWN, add=[device])
             await wait_for_object(client, NODE, OWN, lambda node: not read_releases(node))

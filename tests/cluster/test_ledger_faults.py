@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from claimsmith.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM_TEMPLATE
+from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM_TEMPLATE
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.node.cdi_files import CdiFiles
 from claimsmith.node.durable import write_whole
@@ -26,16 +26,16 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import ConfiguredAgent, configured
 from tests.cluster.manifests import device_class, exactly, pod, template
 from tests.cluster.startup import LATER, OLDER, MovedClock, change_startup
-from tests.cluster.test_device_plugin import RESOURCE, offered, offers
+from tests.cluster.test_device_plugin import RESOURCE, offered, wait_offered
 from tests.cluster.views import Views, find_double, look
-from tests.cluster.watching import is_ready, wait_for, wait_for_object, wait_gone
+from tests.cluster.watching import is_ready, wait_for_object, wait_gone
 
 DRIVER: Final = "sim.claimsmith.dev"
 CARDS: Final = 6
 SETTINGS: Final = f"gpus: [{{model: A100-40, count: {CARDS}}}]"
 DAY_S, HALF_HOUR_S = 86_400.0, 1_800.0
 """The certificate of the API server is an hour older than the cluster: further back nobody could talk to it."""
-SETTLED_S: Final = 60.0
+SETTLED_S: Final = 180.0
 LOOK_S: Final = 0.2
 
 
@@ -45,11 +45,8 @@ async def both_ways(
 ) -> AsyncIterator[ConfiguredAgent]:
     """Run an agent that offers its cards by claims and as an extended resource; there is a template `gpu`."""
     await create_template(client)
-    async with (
-        retrying(client),
-        configured(cluster, client, SETTINGS, offered(), env=env, inside=inside) as agent,
-    ):
-        await wait_for(client, NODE, offers(str(CARDS)))
+    async with configured(cluster, client, SETTINGS, offered(), env=env, inside=inside) as agent:
+        await wait_offered(cluster, client, CARDS)
         yield agent
 
 
@@ -103,10 +100,13 @@ async def test_a_clock_that_jumps_neither_loses_nor_doubles_a_device(
             clock.jump(ahead_s)
             await run_claim(client, f"claim-{number}")
             await run_limit(client, f"limit-{number}")
-            seen.append(datetime.fromisoformat(agent.process.lines[-1]["time"]))
+            given = await agent.process.wait_logged("Devices given to a container", count=number + 1)
+            seen.append(datetime.fromisoformat(given["time"]))
             await end(client, f"claim-{number - 1}")
             await end(client, f"limit-{number - 1}")
-        views = await settle(real_cluster, client, lambda views: len(views.ledger) == 2)
+        views = await settle(
+            real_cluster, client, lambda views: len(views.ledger) == 2 and views.kubelet.keys() == views.ledger.keys()
+        )
         assert views.kubelet.keys() == views.ledger.keys(), views
         await delete_pods(client)
 
@@ -132,8 +132,12 @@ async def test_after_a_reboot_devices_are_prepared_anew_and_none_is_lost(
         await agent.process.start()
         await agent.process.wait_registered(DRIVER)
         after = await wait_for_object(client, POD, "stays", lambda obj: is_ready(obj) and ids(obj) != ids(before))
-        views = await settle(real_cluster, client, lambda views: find_boots(real_cluster) == {"22222222-second"})
         mine = f"claim {claim_of(after)}"
+
+        def is_prepared_anew(views: Views) -> bool:
+            return find_boots(real_cluster) == {"22222222-second"} and bool(holder_of(views.kubelet, mine))
+
+        views = await settle(real_cluster, client, is_prepared_anew)
 
         assert holder_of(views.kubelet, mine) == holder_of(views.ledger, mine) == holder_of(held, mine)
         assert find_boots(real_cluster) == {"22222222-second"}
@@ -172,7 +176,7 @@ async def test_a_checkpoint_that_is_cut_anywhere_loses_nothing(real_cluster: Rea
         await run_claim(client, "claim-0")
         await run_claim(client, "claim-1")
         await run_limit(client, "limit-0")
-        before = await settle(real_cluster, client, lambda views: len(views.ledger) == 3)
+        before = await settle(real_cluster, client, lambda views: len(views.ledger) == len(views.kubelet) == 3)
         size = checkpoint_of(real_cluster).stat().st_size
         assert read_cut_anywhere(real_cluster) == []
         for length in (0, size - 1):
@@ -188,7 +192,7 @@ async def test_a_checkpoint_that_is_cut_anywhere_loses_nothing(real_cluster: Rea
             assert (after.ledger.keys(), after.kubelet, after.claims, after.cdi) == (
                 before.ledger.keys(), before.kubelet, before.claims, before.cdi,
             )  # fmt: skip
-        await wait_for(client, NODE, offers(str(CARDS - 2)))
+        await wait_offered(real_cluster, client, CARDS - 2)
         await run_claim(client, "last")
         await delete_pods(client)
 
@@ -258,14 +262,19 @@ async def test_agents_of_versions_that_follow_each_other_overlap_up_and_down(
             await run_claim(client, f"pod-{number}")
             await running.stop()
             await end(client, f"pod-{number - 1}")
-            views = await settle(real_cluster, client, lambda views: len(views.ledger) == 1)
-            assert views.kubelet == views.claims == views.ledger, views
+            views = await settle(real_cluster, client, is_one_claim)
+            assert is_one_claim(views), views
             versions.append(version_of(real_cluster))
             running = following
         await delete_pods(client)
 
         assert versions == [1, 2, 3, 2, 1]
         assert is_empty(await settle(real_cluster, client, is_empty))
+
+
+def is_one_claim(views: Views) -> bool:
+    """Tell whether one claim has one device, in each view."""
+    return len(views.ledger) == 1 and views.kubelet == views.claims == views.ledger
 
 
 def version_of(cluster: RealCluster) -> int:
@@ -279,9 +288,9 @@ async def test_a_version_that_knows_no_grants_refuses_to_overlap_with_one_that_h
     folder.mkdir()
     older = change_startup(tmp_path / "older", OLDER)
     async with retrying(client), instance(real_cluster, "1111-new", write_config(folder, offered()), {}):
-        await wait_for(client, NODE, offers(str(CARDS)))
+        await wait_offered(real_cluster, client, CARDS)
         await run_limit(client, "limit-0")
-        before = await settle(real_cluster, client, lambda views: len(views.ledger) == 1)
+        before = await settle(real_cluster, client, lambda views: len(views.ledger) == len(views.kubelet) == 1)
         command = agent_command(real_cluster, "--config", str(plain), "--pod-uid", "2222-old")
         refused = AgentProcess(command, real_cluster.folder / "agent.log", env=older)
         await refused.start()

@@ -20,7 +20,7 @@ async def test_a_pod_runs_and_its_log_says_so(real_cluster: RealCluster, client:
     await client.create(POD, pod("plain", "echo it runs"))
     ended = await wait_phase(client, "plain")
 
-    assert real_cluster.container_log(ended) == "it runs"
+    assert await real_cluster.wait_printed(ended, "it runs") == "it runs"
 
 
 @pytest.mark.gates("defaults", "beta", "all")

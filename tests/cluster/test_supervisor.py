@@ -60,7 +60,7 @@ def wait_end(pid: int) -> None:
     """Wait until a process has ended, by its own word."""
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
-        assert select.select([descriptor], [], [], 20)[0]
+        assert select.select([descriptor], [], [], 60)[0]
         os.close(descriptor)
 
 

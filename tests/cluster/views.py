@@ -66,7 +66,7 @@ async def look(cluster: RealCluster, client: KubeClient, *, driver: str, resourc
 
 
 async def _ask_kubelet(cluster: RealCluster, driver: str, resource: str) -> list[tuple[str, str]]:
-    answer = await PodResources(cluster.paths).list()
+    answer = await PodResources(cluster.paths, timeout_s=60).list()
     containers = [(pod, container) for pod in answer.pod_resources for container in pod.containers]
     granted = [
         (device, f"pod {pod.name}")

@@ -9,10 +9,21 @@ from typing import Any
 from claimsmith.api.kinds import POD, Kind
 from claimsmith.errors import ApiError
 from claimsmith.kube.client import KubeClient, KubeObject
+from tests.cluster.manifests import pod
 
-__all__ = ["is_ready", "wait_for", "wait_for_object", "wait_gone", "wait_phase"]
+__all__ = [
+    "WAIT_S",
+    "is_ready",
+    "is_unschedulable",
+    "wait_for",
+    "wait_for_object",
+    "wait_gone",
+    "wait_phase",
+    "wait_scheduler",
+]
 
-WAIT_S = 60.0
+WAIT_S = 180.0
+"""Longest wait: on a busy machine all takes its time, and a wait that is met costs nothing."""
 _AGAIN_S = 0.2
 _WATCH_S = 20
 
@@ -100,6 +111,23 @@ async def wait_gone(
     await wait_for(
         client, kind, lambda items: not items, namespace=namespace, field_selector=selector, timeout_s=timeout_s
     )
+
+
+async def wait_scheduler(client: KubeClient) -> None:
+    """Return once the scheduler has looked for a node for a pod that fits none: by then it knows what was before.
+
+    It hears of slices apart from pods: one that a test has seen may be news to it when the next pod comes.
+    """
+    nowhere = pod("fits-nowhere", nodeSelector={"fits": "nowhere"})
+    await client.create(POD, nowhere)
+    await wait_for_object(client, POD, "fits-nowhere", is_unschedulable)
+    await client.delete(POD, "fits-nowhere", namespace="default", grace_period_s=0)
+
+
+def is_unschedulable(pod: Mapping[str, Any]) -> bool:
+    """Tell whether the scheduler has found no node for a pod."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions)
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:

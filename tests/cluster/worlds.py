@@ -29,7 +29,7 @@ LOOK: Final = (
     "env | grep -E '^(GPU|GPUS|OWN)'; ls -d /dev/gpu-* 2>/dev/null; mount | grep ' /opt/'; echo done; sleep {seconds}"
 )
 """A script that prints what a container has got, and then sleeps."""
-_READS: Final = 200
+_READS: Final = 1200
 _KNOWS_PODS: Final = "Finished populating initial desired state of world"
 """What a kubelet logs once it has heard of its pods from the API server."""
 _LOG_LINES: Final = 2000
@@ -123,7 +123,7 @@ class EmbeddedWorld:
         )
         kubelet = EmbeddedKubelet(NodeConfig(name=NODE_NAME), paths=self.paths, client=self.client, services=services)
         self._kubelet = asyncio.create_task(kubelet.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await kubelet.wait_ready()
 
     async def _stop(self) -> None:
