@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pytest
 
-from claimsmith.replay.mig import REPACKED, RULES, MigOptions, MigResult, replay_mig
+from claimsmith.replay.mig import EXPECTED, REPACKED, RULES, MigOptions, MigResult, replay_mig
 from claimsmith.replay.mig_arrivals import MIXES, get_mix
 from tests.scenarios.cli_process import call_claimsmith
 
@@ -49,8 +49,8 @@ def test_the_command_prints_what_each_rule_refuses() -> None:
     (mix,) = json.loads(ran.out)
 
     assert (ran.code, mix["mix"], mix["seeds"]) == (0, "large", [1, 2])
-    assert [item["rule"] for item in mix["results"]] == [*RULES, REPACKED]
-    assert [item["requests"] for item in mix["results"]] == [32] * 5
+    assert [item["rule"] for item in mix["results"]] == [*RULES, REPACKED, EXPECTED]
+    assert [item["requests"] for item in mix["results"]] == [32] * 6
 
 
 def test_the_command_prints_a_table() -> None:

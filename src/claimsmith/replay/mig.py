@@ -22,20 +22,22 @@ from claimsmith.model.decision import Allocation, Decision, Pending
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
 from claimsmith.model.snapshot import ClusterSnapshot
-from claimsmith.replay.mig_arrivals import Arrival, Mix, draw_arrivals
+from claimsmith.replay.mig_arrivals import PROFILES, Arrival, Mix, draw_arrivals
 from claimsmith.replay.mig_boards import build_board_claim, build_boards
 from claimsmith.replay.mig_books import Books
-from claimsmith.replay.mig_repack import find_refused_by_repacking
+from claimsmith.replay.mig_repack import expect_refused, find_refused_by_repacking
 from claimsmith.replay.mig_rules import decide_picked, pick_best_fit, pick_by_fragments
 
-__all__ = ["REPACKED", "RULES", "MigOptions", "MigResult", "replay_mig"]
+__all__ = ["EXPECTED", "REPACKED", "RULES", "MigOptions", "MigResult", "replay_mig"]
 
 WARM_UP: Final = 5
 """One of so many requests is not counted."""
 RULES: Final = ("first fit", "best fit", "fgd", "claimsmith")
 """What decides, in the order of the report."""
 REPACKED: Final = "full repack"
-"""Name of the bound."""
+"""Name of what laying all partitions out anew for each request makes of the same requests."""
+EXPECTED: Final = "full repack, on average"
+"""Name of the same for a run without end, to tell whether the runs that were drawn are heavy or light."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ class MigResult:
         refused: Lost requests of each run.
         refused_slices: Their compute slices, over all runs.
         moved: Partitions that were moved.
-        verified: Allocations that were checked, moves and the first fifth of the requests included; 0 for the bound.
+        verified: Allocations that were checked, moves and the first fifth of the requests included; 0 for repacking.
     """
 
     rule: str
@@ -95,7 +97,7 @@ class MigResult:
 def replay_mig(
     options: MigOptions, *, rules: Sequence[str] = RULES, tell: Callable[[str], None] = lambda _: None
 ) -> tuple[MigResult, ...]:
-    """Return the results of the rules, of ours with moves if any are allowed, and of the bound.
+    """Return the results of the rules, of ours with moves if any are allowed, and of full repacking, then on average.
 
     Args:
         rules: Of `RULES`.
@@ -118,7 +120,8 @@ def replay_mig(
         tell(f"{options.mix.name}: {rule}{', one move' if moves else ''}")
         found.append(_replay(rule, options, snapshot, runs=runs, moves=moves))
     lost = [find_refused_by_repacking(arrivals, options.boards) for arrivals in runs]
-    return (*found, _sum_up(REPACKED, options, runs, lost))
+    repacked = _sum_up(REPACKED, options, runs, lost)
+    return (*found, repacked, _expect(options, repacked))
 
 
 def _replay(
@@ -146,6 +149,20 @@ def _sum_up(
         slices=sum(arrival.slices for arrival in counted),
         refused=tuple(len(arrivals) for arrivals in refused),
         refused_slices=sum(arrival.slices for arrivals in refused for arrival in arrivals),
+    )
+
+
+def _expect(options: MigOptions, repacked: MigResult) -> MigResult:
+    """Return what full repacking refuses on average of so many requests, the same for each run."""
+    mix, shares = options.mix, expect_refused(options.mix, load=options.load, boards=options.boards)
+    lost = [share * shares[size] / sum(mix.shares) for share, size in zip(mix.shares, PROFILES, strict=True)]
+    lost_slices = sum(share * slices for share, slices in zip(lost, PROFILES.values(), strict=True))
+    runs = len(repacked.refused)
+    return replace(
+        repacked,
+        rule=EXPECTED,
+        refused=(round(sum(lost) * repacked.requests / runs),) * runs,
+        refused_slices=round(lost_slices * repacked.slices / mix.mean_slices),
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.errors import FieldError, ReplayError
 from claimsmith.model.decision import Allocation
-from claimsmith.replay.mig import REPACKED, RULES, MigOptions, MigResult, replay_mig
-from claimsmith.replay.mig_arrivals import Arrival, get_mix
+from claimsmith.replay.mig import EXPECTED, REPACKED, RULES, MigOptions, MigResult, replay_mig
+from claimsmith.replay.mig_arrivals import Arrival, Mix, get_mix
 from claimsmith.replay.mig_boards import build_board_claim, build_boards
 from claimsmith.replay.mig_books import Books
 from claimsmith.replay.mig_rules import decide_picked
@@ -34,8 +34,18 @@ def start(books: Books, number: int, profile: str, device: str) -> Allocation:
     return decision
 
 
-def test_each_rule_has_a_result_then_ours_with_moves_then_the_bound(results: tuple[MigResult, ...]) -> None:
-    assert [item.rule for item in results] == [*RULES, "claimsmith, one move", REPACKED]
+def test_each_rule_has_a_result_then_ours_with_moves_then_repacking(results: tuple[MigResult, ...]) -> None:
+    assert [item.rule for item in results] == [*RULES, "claimsmith, one move", REPACKED, EXPECTED]
+
+
+def test_repacking_on_average_is_the_same_for_every_run() -> None:
+    options = replace(OPTIONS, boards=1, events=10_000, seeds=(1, 2), moves=0)
+    options = replace(options, mix=Mix(name="whole boards", shares=(0, 0, 0, 0, 0, 1)), load=1.0)
+    drawn, expected = replay_mig(options, rules=())
+
+    assert expected.refused == (4000, 4000)
+    assert drawn.refused != expected.refused
+    assert expected.refused_slices == 7 * 8000
 
 
 def test_the_first_fifth_is_not_counted(results: tuple[MigResult, ...]) -> None:
@@ -46,11 +56,13 @@ def test_every_allocation_is_checked(results: tuple[MigResult, ...]) -> None:
     whole = replay_mig(replace(OPTIONS, events=10, load=0.1), rules=("claimsmith",))[0]
 
     assert whole.verified == 10
-    assert all(EVENTS // 5 < item.verified <= EVENTS + item.moved for item in results if item.rule != REPACKED)
+    assert all(
+        EVENTS // 5 < item.verified <= EVENTS + item.moved for item in results if item.rule not in (REPACKED, EXPECTED)
+    )
 
 
 def test_moves_make_room(results: tuple[MigResult, ...]) -> None:
-    ours, moving = results[-3], results[-2]
+    ours, moving = results[-4], results[-3]
 
     assert moving.moved > 0
     assert moving.refused_slices < ours.refused_slices

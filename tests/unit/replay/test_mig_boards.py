@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
+from math import factorial, prod
 
 import pytest
 
-from claimsmith.replay.mig_arrivals import MIXES, PROFILES, Arrival
+from claimsmith.replay.mig_arrivals import BOARD_SLICES, MIXES, PROFILES, Arrival, Mix
 from claimsmith.replay.mig_boards import build_board_claim, build_boards, read_profiles
-from claimsmith.replay.mig_repack import can_hold, find_refused_by_repacking
+from claimsmith.replay.mig_repack import (
+    BOARD_MEMORY,
+    MEMORY_SLICES,
+    can_hold,
+    expect_refused,
+    find_refused_by_repacking,
+)
 from claimsmith.replay.mig_rules import Board, Held, pick_best_fit, pick_by_fragments
 
 SMALL, DOUBLE, TWO, THREE, FOUR, SEVEN = PROFILES
@@ -113,6 +120,33 @@ def test_repacking_refuses_only_what_can_not_be_held_at_all() -> None:
     )
 
     assert [item.number for item in find_refused_by_repacking(arrivals, 1)] == [2]
+
+
+def list_shares(mix: Mix, load: float) -> Mapping[str, float]:
+    """The share that a single board refuses of each size, from the weight of every state that its memory allows."""
+    rate = load * BOARD_SLICES / mix.mean_slices / sum(mix.shares)
+    full, total = dict.fromkeys(PROFILES, 0.0), 0.0
+    for state in product(*(range(BOARD_MEMORY // MEMORY_SLICES[size] + 1) for size in PROFILES)):
+        free = BOARD_MEMORY - sum(n * MEMORY_SLICES[size] for n, size in zip(state, PROFILES, strict=True))
+        weight = prod((rate * share) ** n / factorial(n) for n, share in zip(state, mix.shares, strict=True))
+        if free >= 0:
+            total += weight
+            for size in PROFILES:
+                full[size] += weight * (free < MEMORY_SLICES[size])
+    return {size: weight / total for size, weight in full.items()}
+
+
+@pytest.mark.parametrize("name", sorted(MIXES))
+def test_what_is_refused_on_average_agrees_with_weighing_every_state(name: str) -> None:
+    found = expect_refused(MIXES[name], load=0.9, boards=1)
+
+    assert found == pytest.approx(list_shares(MIXES[name], 0.9))
+
+
+def test_what_is_refused_on_average_is_known_of_thousands_of_boards() -> None:
+    found = expect_refused(MIXES["large"], load=1.0, boards=2_000)
+
+    assert 0 < found[SMALL] < found[SEVEN] < 0.05
 
 
 def test_best_fit_takes_the_fullest_board_that_has_room() -> None:
