@@ -26,7 +26,7 @@ users: [{name: u, user: {token: t}}]
 def find_loaded(*arguments: str) -> set[str]:
     """Return the top-level packages that a Python process imports."""
     finished = subprocess.run(
-        [sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=True, timeout=200
     )
     return read_packages(finished.stderr.splitlines())
 
@@ -82,5 +82,5 @@ def agent_packages() -> Iterator[set[str]]:
             lines.append(line)
             if "Agent runs" in line:
                 process.terminate()
-        assert process.wait(timeout=60) == 0, "".join(lines[-20:])
+        assert process.wait(timeout=200) == 0, "".join(lines[-20:])
         yield read_packages(lines)

@@ -67,7 +67,7 @@ class Bench(Driver):
     async def fails(self, times: int) -> None:
         """Return when `discover` has failed so often; all but the last failure are then known."""
         for _ in range(times):
-            assert await asyncio.to_thread(self._failures.acquire, timeout=60)
+            assert await asyncio.to_thread(self._failures.acquire, timeout=200)
 
     def say(self, device: str, *, healthy: bool) -> None:
         assert self.watching.wait(60)

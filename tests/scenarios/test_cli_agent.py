@@ -124,7 +124,7 @@ def running(place: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[byt
 
 def end(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=200)
     return process.returncode
 
 
@@ -143,9 +143,9 @@ def test_an_agent_that_listens_says_what_it_waits_for(place: Path) -> None:
     with running(place, "agent", "--node-name", "node-a", "--listen", "0", *arguments) as (_, wait):
         port = wait("Agent listens")["fields"]["port"]
         wait("Agent runs")
-        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60).read().decode()
+        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=200).read().decode()
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=200)
         text = refused.value.read().decode()
 
     assert 'claimsmith_published_devices{driver="sim.claimsmith.dev"} 0.0' in metrics

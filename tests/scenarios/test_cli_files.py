@@ -182,7 +182,7 @@ def test_the_reader_of_the_output_may_stop_early() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
 
     assert (reader.stdout, reader.stderr) == ("{\n0\n", "")

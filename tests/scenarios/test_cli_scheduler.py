@@ -63,7 +63,7 @@ class Log:
 
 
 def _get(port: str, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=200) as answer:
         return str(answer.read().decode())
 
 

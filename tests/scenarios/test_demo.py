@@ -147,7 +147,7 @@ def test_a_signal_ends_it_without_traces(tmp_path: Path, number: signal.Signals,
     assert process.stderr is not None
     first = process.stderr.readline()
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
 
     assert first.startswith(b"1. ")
     assert (process.returncode, out) == (code, b"")

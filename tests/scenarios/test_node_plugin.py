@@ -237,7 +237,7 @@ async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(be
             WATCH_V1.path,
             request_serializer=WATCH_V1.request.SerializeToString,
             response_deserializer=WATCH_V1.response.FromString,
-        )(WATCH_V1.request(), timeout=60)
+        )(WATCH_V1.request(), timeout=200)
         first = await anext(aiter(watch))
         watch.cancel()
 

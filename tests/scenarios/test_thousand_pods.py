@@ -151,7 +151,7 @@ async def telling(client: KubeClient) -> AsyncIterator[Story]:
 async def read_outputs(url: str, names: list[str]) -> dict[str, list[str]]:
     """Return what the container of each pod has printed."""
     found: dict[str, list[str]] = {}
-    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=200) as client:
         for name in names:
             answer = await client.get(f"/api/v1/namespaces/default/pods/{name}/log")
             found[name] = answer.text.splitlines()

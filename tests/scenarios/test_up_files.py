@@ -217,7 +217,7 @@ def test_a_signal_while_it_starts_ends_it_too(tmp_path: Path) -> None:
     while not any(tmp_path.glob("cs-*/*/r/*")):
         os.sched_yield()
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
 
     assert (process.returncode, out, err) == (0, b"", b"")
     assert list(tmp_path.iterdir()) == []

@@ -24,7 +24,7 @@ def loaded() -> frozenset[str]:
         "try: runpy.run_module('claimsmith.cli.main', run_name='__main__')\n"
         "finally: print(*sys.modules, file=sys.stderr)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=200)
     return frozenset(ended.stderr.split())
 
 

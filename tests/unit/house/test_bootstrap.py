@@ -48,7 +48,7 @@ def bootstrap(checkout: Path, tier: str = "run") -> subprocess.CompletedProcess[
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
 
 
