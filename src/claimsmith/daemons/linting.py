@@ -79,7 +79,7 @@ def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | Non
     found = lint_cluster(snapshot, only=keys)
     return LintReport(
         findings=tuple(_join(reads, found)),
-        left_out=cluster.left_out,
+        left_out=tuple(sentence for sentence in cluster.left_out if sentence not in cluster.out_of_reach),
         objects=len(reads) or _count(snapshot),
         devices=sum(len(item.devices) for item in snapshot.slices),
     )
@@ -87,7 +87,7 @@ def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | Non
 
 def _count(snapshot: ClusterSnapshot) -> int:
     mappings = (snapshot.classes, snapshot.claims, snapshot.templates, snapshot.pods)
-    return sum(len(mapping) for mapping in mappings) + len(snapshot.taint_rules)
+    return sum(len(mapping) for mapping in mappings) + len(snapshot.taint_rules) + len(snapshot.slices)
 
 
 def _name(manifest: Manifest, number: int) -> Manifest:

@@ -11,6 +11,7 @@ from claimsmith.allocate.explain.pending import explain_pending
 from claimsmith.allocate.explain.quota import add_quotas
 from claimsmith.allocate.explain.report import format_note
 from claimsmith.allocate.explain.values import Explanation
+from claimsmith.allocate.lint.slices import find_missing_node
 from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.allocate.search.decide import allocate_on_nodes
 from claimsmith.api.kinds import Kind
@@ -118,6 +119,8 @@ class OfflineCluster:
         found = sort_manifests(manifests, strict=strict)
         self.left_out: tuple[str, ...] = found.left_out
         """One sentence for each manifest of a kind that claimsmith does not know, and for each field of that sort."""
+        self.out_of_reach: tuple[str, ...] = ()
+        """Those sentences of them that tell of slices whose node is not among the nodes that are given."""
         self._cache = ClusterCache()
         self._cluster = PreparedCluster(deviations=LIKE_UPSTREAM if like_upstream else OURS)
         self._decider = Decider(self._cache, self._cluster)
@@ -236,10 +239,13 @@ class OfflineCluster:
         priorities = {value.name: value for value in objects if isinstance(value, PriorityClass)}
         objects = [self._give_priority(value, priorities) for value in objects]
         nodes = {value.name: value for value in objects if isinstance(value, Node)}
+        slices = [value for value in objects if isinstance(value, ResourceSlice)]
         named = [name for item in settings for name in find_named_nodes(item)]
-        named += [value.node_name or "" for value in objects if isinstance(value, ResourceSlice)]
+        named += [] if nodes else [value.node_name or "" for value in slices]
         for name in (name for name in named if name and name not in nodes):
             nodes[name] = _usual_node(name)
+        self.out_of_reach = tuple(_tell_missing_nodes(slices, nodes))
+        self.left_out = (*self.left_out, *self.out_of_reach)
         if settings and not nodes:
             nodes[ONLY_NODE] = _usual_node(ONLY_NODE)
         if only and only not in nodes:
@@ -483,6 +489,16 @@ def _allocations(claims: Iterable[ResourceClaim]) -> Iterator[tuple[ClaimRef, Al
     for claim in claims:
         if claim.allocation is not None:
             yield claim.ref, claim.allocation
+
+
+def _tell_missing_nodes(slices: Iterable[ResourceSlice], nodes: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for the first slice of each node that is named, but not there."""
+    told: set[str | None] = set()
+    for item in slices:
+        fault = find_missing_node(item, nodes)
+        if fault is not None and item.node_name not in told:
+            told.add(item.node_name)
+            yield f"ResourceSlice {item.name}: {fault.text}"
 
 
 def _usual_node(name: str) -> Node:

@@ -346,7 +346,7 @@ def test_a_taint_that_is_tolerated_or_not_on_all_devices_is_no_fault() -> None:
 
 def test_a_count_above_what_any_node_has_is_an_error() -> None:
     more = slice_(*(gpu(f"gpu-{n}") for n in range(3)), name="more", node="node-b")
-    (fault,) = lint(more, claim("c", request("r", klass="gpu", count=4)))
+    (fault,) = lint(more, node(), node("node-b"), claim("c", request("r", klass="gpu", count=4)))
 
     assert (fault.rule, fault.severity, fault.path, fault.corrected) == (
         "count",
@@ -420,3 +420,13 @@ def test_only_named_objects_are_looked_at() -> None:
     found = lint_cluster(cluster, only={("ResourceClaim", "default", "d")})
 
     assert [finding.name for finding in found] == ["d"]
+
+
+# --- slices -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_slice_that_names_no_node_of_the_cluster_is_told_the_nearest() -> None:
+    (fault,) = lint(node("node-a"), slice_(name="more", node="node-b", pool="more"))
+
+    assert (fault.rule, fault.severity, fault.path) == ("unknown-node", "warning", "spec.nodeName")
+    assert (fault.corrected, "did you mean node-a?" in fault.text) == ("node-a", True)

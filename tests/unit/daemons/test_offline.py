@@ -189,3 +189,38 @@ def test_kinds_without_use_are_named() -> None:
     found = cluster("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}")
 
     assert found.left_out[0].endswith("left out apps/v1 Deployment; claimsmith has no use for this kind")
+
+
+SLICE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: cards}
+spec:
+  driver: gpu.example.com
+  nodeName: ghost
+  pool: {name: ghost, generation: 1, resourceSliceCount: 1}
+  devices: [{name: one}]
+"""
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: ghoul}
+status: {allocatable: {cpu: "8", pods: "10"}}
+"""
+
+
+def test_a_slice_of_a_node_that_is_not_given_places_no_pod_and_is_told() -> None:
+    found = cluster(SLICE, NODE, CLASS, TEMPLATE, pod("a"))
+
+    assert [decision.outcome for decision in found.decide()] == ["pending"]
+    assert found.left_out == (
+        "ResourceSlice cards: there is no Node 'ghost', known are ghoul; no pod gets to the devices; "
+        "did you mean ghoul?",
+    )
+
+
+def test_slices_name_the_nodes_where_none_is_given() -> None:
+    found = cluster(SLICE, CLASS, TEMPLATE, pod("a"))
+
+    assert [decision.node for decision in found.decide()] == ["ghost"]
+    assert found.left_out == ()

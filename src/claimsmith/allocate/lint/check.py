@@ -1,4 +1,4 @@
-"""What is wrong with the classes, claims, pods and taint rules of a cluster. The entry point of lint."""
+"""What is wrong with the classes, claims, pods, taint rules and slices of a cluster. The entry point of lint."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from claimsmith.allocate.lint.correcting import Corrector
 from claimsmith.allocate.lint.published import Published
 from claimsmith.allocate.lint.requests import lint_claim_spec, lint_class
+from claimsmith.allocate.lint.slices import find_missing_node
 from claimsmith.allocate.lint.values import Fault, Finding
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import ClaimRef
@@ -52,6 +53,9 @@ def _list_checks(snapshot: ClusterSnapshot, corrector: Corrector) -> Iterator[tu
         yield "Pod", pod.metadata, _lint_pod(pod, snapshot)
     for rule in snapshot.taint_rules:
         yield "DeviceTaintRule", rule.metadata, _lint_rule(rule, corrector)
+    for slice in snapshot.slices:
+        missing = find_missing_node(slice, snapshot.nodes)
+        yield "ResourceSlice", slice.metadata, iter((missing,) if missing else ())
 
 
 def _lint_pod(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Fault]:

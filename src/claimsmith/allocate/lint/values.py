@@ -27,6 +27,7 @@ Rule = Literal[
     "count",
     "missing-reference",
     "rule-selects-nothing",
+    "unknown-node",
 ]
 """Which rule is broken; docs/lint.md tells each."""
 
