@@ -20,6 +20,7 @@ from claimsmith.api.objects import ModelObject, parse_manifest
 from claimsmith.api.snapshotfile import iter_objects
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.clusterplan import ONLY_NODE
+from claimsmith.daemons.gang_trial import GangTrial
 from claimsmith.daemons.made_claims import name_special_claim
 from claimsmith.daemons.offline_claims import ClaimMaker, MadeClaims
 from claimsmith.daemons.scheduler_decide import Decider, Placed, Unplaced
@@ -124,6 +125,7 @@ class OfflineCluster:
         self._cache = ClusterCache()
         self._cluster = PreparedCluster(deviations=LIKE_UPSTREAM if like_upstream else OURS)
         self._decider = Decider(self._cache, self._cluster)
+        self._deviations = LIKE_UPSTREAM if like_upstream else OURS
         joint = None if like_upstream else JointDecider(self._cache, self._cluster, self._decider)
         self._gangs = GangDecider(self._cache, self._decider, joint=joint)
         self._maker = ClaimMaker(self._cache)
@@ -349,13 +351,23 @@ class OfflineCluster:
             yield from self._refuse_gang(gang, made)
             return
         gang = replace(gang, waiting=left)
-        outcome = self._gangs.decide(gang)
+        outcome = self._try_gang(gang)
         if isinstance(outcome, Unplaced):
             for pod in gang.waiting:
                 yield replace(_refused(pod, replace(outcome, message=missing or outcome.message)), group=name)
         else:
             yield from (replace(decision, group=name) for decision in self._take_gang(gang, outcome))
         yield from (replace(self._explain_gaps(item), group=name) for item in barred)
+
+    def _try_gang(self, gang: Gang) -> GangPlaced | Unplaced:
+        """Return the decision for a gang, and what would help all of it if that is asked for."""
+        usual = self._decider.limits
+        if usual.with_fixes:
+            trial = GangTrial(self._cache.snapshot(), gang, deviations=self._deviations)
+            self._decider.limits = replace(usual, solve_gang=trial.solve)
+        outcome = self._gangs.decide(gang)
+        self._decider.limits = usual
+        return outcome
 
     def _refuse_gang(self, gang: Gang, made: Sequence[MadeClaims]) -> Iterator[OfflineDecision]:
         """Refuse all pods of a gang because quotas don't allow the claims of as many as it needs."""
@@ -365,7 +377,7 @@ class OfflineCluster:
         claims = tuple({claim.ref: claim for item in needed for claim in item.claims}.values())
         gaps = self._maker.find_gaps(claims)
         with self._maker.as_if_made(claims):
-            outcome = self._gangs.decide(replace(gang, waiting=tuple(item.pod for item in needed)))
+            outcome = self._try_gang(replace(gang, waiting=tuple(item.pod for item in needed)))
         explanation = add_quotas(self._explain_outcome(outcome), gaps)
         count, least = len(gang.placed) + len(allowed), gang.min_count
         text = f"pod group {gang.ref}: quotas allow the claims of {count} of at least {least} pods"

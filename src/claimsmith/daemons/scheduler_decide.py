@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from claimsmith.allocate.explain.context import ExplainContext
 from claimsmith.allocate.explain.pending import ExplainLimits
 from claimsmith.allocate.explain.values import Explanation
 from claimsmith.allocate.policy.objective import Policy
@@ -14,6 +15,7 @@ from claimsmith.allocate.prepared.node_selector import matches_node
 from claimsmith.allocate.search.decide import allocate_on_nodes
 from claimsmith.allocate.search.engine import SearchLimits
 from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.claim_origins import find_origins
 from claimsmith.daemons.scheduler_bypolicy import PolicyPlacer
 from claimsmith.daemons.scheduler_claims import ClaimFinder, PodClaims, Unplaced, find_stale_claims
 from claimsmith.daemons.scheduler_reasons import IN_SHORT, explain_attempt, write_note
@@ -65,6 +67,7 @@ class Attempt:
 
     Args:
         within: Names of the only nodes to look at; None: all.
+        ours: Claims in flight that belong to the same decision.
         full: Nodes on which devices were found, but no room for what they take besides.
         lacks_devices: Whether some node has not the devices.
     """
@@ -73,6 +76,7 @@ class Attempt:
     claims: PodClaims
     candidates: Candidates
     within: Collection[str] | None = None
+    ours: frozenset[ClaimRef] = frozenset()
     decisions: list[Decision] = field(default_factory=list)
     full: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     lacks_devices: bool = False
@@ -149,7 +153,8 @@ class Decider:
         claims = self._claims.find(pod, ours=ours)
         if isinstance(claims, Unplaced):
             return claims
-        return Attempt(pod=pod, claims=claims, candidates=self._find_candidates(pod, claims), within=within)
+        candidates = self._find_candidates(pod, claims)
+        return Attempt(pod=pod, claims=claims, candidates=candidates, within=within, ours=ours)
 
     def choose(self, attempt: Attempt, *, explain: bool = True) -> Placed | Unplaced:
         """Return the decision for a pod that was looked at, while nothing has changed since."""
@@ -327,7 +332,10 @@ class Decider:
         self._cluster.update(self._cache.snapshot())
         tried = [(wanted_on(attempt.claims, plan), found) for plan, found in attempt.groups()]
         tried = tried or [(attempt.claims.wanted, ())]
-        explanation = explain_attempt(self._cluster, tried, nodes=nodes, refused=refused, limits=self.limits)
+        context = ExplainContext(beside=attempt.ours, origins=find_origins(attempt.pod))
+        explanation = explain_attempt(
+            self._cluster, tried, nodes=nodes, refused=refused, limits=self.limits, context=context
+        )
         undecided = sum(isinstance(item, Undecided) for item in attempt.decisions)
         return write_note(explanation, refused, undecided=undecided), explanation
 

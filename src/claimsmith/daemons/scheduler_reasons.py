@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from claimsmith.allocate.explain.context import ALONE, ExplainContext
 from claimsmith.allocate.explain.pending import ExplainLimits, explain_pending
 from claimsmith.allocate.explain.report import format_note
 from claimsmith.allocate.explain.values import Change, Explanation, Fix
@@ -38,6 +39,7 @@ def explain_attempt(
     nodes: Mapping[str, Node],
     refused: Mapping[str, tuple[Reason, ...]],
     limits: ExplainLimits = IN_SHORT,
+    context: ExplainContext = ALONE,
 ) -> Explanation:
     """Return why none of the nodes serves a pod.
 
@@ -45,6 +47,7 @@ def explain_attempt(
         attempted: At least one set of claims.
         nodes: All nodes that count, by name.
         refused: Why nodes can't take the pod whatever its devices.
+        context: What is known of the claims beside the cluster.
     """
     parts = []
     for number, (claims, found) in enumerate(attempted):
@@ -53,7 +56,14 @@ def explain_attempt(
             left = islice(left, _NODES_MAX)
         vetoed = [node for name, node in nodes.items() if name in refused] if not number else []
         parts.append(
-            explain_pending(cluster, claims, nodes=[*left, *vetoed], refused=refused if vetoed else {}, limits=limits)
+            explain_pending(
+                cluster,
+                claims,
+                nodes=[*left, *vetoed],
+                refused=refused if vetoed else {},
+                limits=limits,
+                context=context,
+            )
         )
     return replace(
         parts[0],

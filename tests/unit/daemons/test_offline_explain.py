@@ -87,6 +87,66 @@ def test_a_pod_group_is_explained_by_the_pod_that_fits_beside_no_other() -> None
     assert "lower the minCount of pod group default/gang from 3 to 2 → 1 node (alpha)" in text
 
 
+def gang_of(count: int, *, wants: str = "") -> tuple[str, ...]:
+    """A gang that needs all of its pods, each with a claim of the template."""
+    group = GROUP.replace("minCount: 3", f"minCount: {count}")
+    template = TEMPLATE.replace("name: any", "name: some").replace("Name: gpu", f"Name: gpu{wants}")
+    pods = (
+        pod(f"p{number}", group="gang").replace("TemplateName: any", "TemplateName: some") for number in range(count)
+    )
+    return (template, group, *pods)
+
+
+def claim_held() -> str:
+    return (
+        claim("held")
+        + """status:
+  allocation:
+    devices: {results: [{request: gpu, driver: gpu.example.com, pool: alpha, device: one}]}
+"""
+    )
+
+
+def fixes(decision: OfflineDecision) -> list[str]:
+    assert decision.explanation is not None
+    return [fix.text for fix in decision.explanation.fixes]
+
+
+def test_as_many_nodes_are_proposed_as_the_whole_gang_needs() -> None:
+    found = explain("podgroup/gang", *gang_of(5))
+
+    assert fixes(found) == ["add 2 nodes like alpha", "lower the minCount of pod group default/gang from 5 to 2"]
+
+
+def test_the_claims_of_the_gangs_own_pods_are_never_proposed_to_be_freed() -> None:
+    found = explain("podgroup/gang", *gang_of(3))
+
+    assert "one, two in use by the other pods of the gang" in told(found)
+    assert not any("free" in text for text in fixes(found))
+
+
+def test_a_claim_of_others_is_proposed_to_be_freed_where_the_whole_gang_fits_then() -> None:
+    enough, few = (explain("podgroup/gang", claim_held(), *gang_of(count)) for count in (2, 3))
+
+    assert "free claim default/held" in fixes(enough)
+    assert not any("free" in text for text in fixes(few))
+
+
+def test_a_selector_is_relaxed_for_all_pods_of_a_gang_as_far_as_all_of_them_need() -> None:
+    model = 'device.attributes["gpu.example.com"].model'
+    wants = f""", selectors: [{{cel: {{expression: '{model} == "L40"'}}}}]"""
+    found = explain("podgroup/gang", *gang_of(2, wants=wants))
+
+    assert f'drop the selector {model} == "L40"' in fixes(found)[0]
+    assert "relax" not in " ".join(fixes(found))
+
+
+def test_fewer_devices_are_proposed_for_all_pods_of_a_gang() -> None:
+    found = explain("podgroup/gang", *gang_of(2, wants=", count: 2"))
+
+    assert "ask for 1 device instead of 2" in fixes(found)[0]
+
+
 def test_a_quota_that_keeps_a_gang_is_raised_for_all_that_it_needs() -> None:
     group = GROUP.replace("minCount: 3", "minCount: 2")
     text = told(explain("podgroup/gang", QUOTA, group, *(pod(f"p{number}", group="gang") for number in range(3))))

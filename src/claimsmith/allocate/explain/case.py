@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
+from claimsmith.allocate.explain.context import ALONE, ExplainContext
 from claimsmith.allocate.prepared.index import NodeView, PreparedCluster
 from claimsmith.allocate.prepared.pools import is_ignored, node_reaches
 from claimsmith.allocate.prepared.problem import AllocationProblem
@@ -61,6 +62,7 @@ class NodeCase:
         records: The devices of these slices as the cluster knows them.
         targeting: Names of the slices of each pool that target the node, of the newest generation among them.
         history: Slices that tell what devices in use take that are no longer published.
+        context: What is known of the claims beside the cluster.
     """
 
     cluster: PreparedCluster
@@ -76,6 +78,7 @@ class NodeCase:
     history: tuple[ResourceSlice, ...] = ()
     is_whole: bool = False
     pinned: tuple[str, ...] = ()
+    context: ExplainContext = ALONE
 
     @property
     def features(self) -> Features:
@@ -102,11 +105,13 @@ class ClauseBook:
 
     Args:
         whole: Leave selectors as they are.
+        context: What is known of the claims beside the cluster.
     """
 
     cluster: PreparedCluster
     claims: tuple[ResourceClaim, ...]
     whole: bool = False
+    context: ExplainContext = ALONE
     split_claims: tuple[ResourceClaim, ...] = field(init=False)
     split_classes: dict[str, DeviceClass] = field(init=False)
 
@@ -204,6 +209,7 @@ def build_case(book: ClauseBook, node: Node) -> NodeCase:
         view=view,
         asked=book.claims,
         is_whole=book.whole,
+        context=book.context,
         pinned=book.pinned,
         claims=book.split_claims,
         classes=book.split_classes,

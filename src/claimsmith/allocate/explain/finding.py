@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from claimsmith.allocate.explain.case import ClauseBook, NodeCase, build_case
 from claimsmith.allocate.explain.oracle import BUDGET_STEPS, TOTAL_STEPS, Levels, Oracle
@@ -75,7 +75,7 @@ def find_reasons(asked: Asked, node: Node) -> NodeFinding:
     """
     finding = _find(asked, node)
     if finding.fits and not asked.book.whole:
-        whole = ClauseBook(asked.book.cluster, asked.book.claims, whole=True)
+        whole = replace(asked.book, whole=True)
         again = Asked(whole, asked.sources, asked.budget_steps, asked.total_steps, asked.should_stop)
         return _find(again, node)
     return finding

@@ -17,7 +17,17 @@ from claimsmith.model.decision import Allocation
 from claimsmith.model.names import ClaimRef
 from claimsmith.model.pool import ResourceSlice
 
-__all__ = ["FIXES_MAX", "FixFinder", "NodePart", "NodeSet"]
+__all__ = [
+    "FIXES_MAX",
+    "FREE_RANK",
+    "HOLDERS_MAX",
+    "NODE_RANK",
+    "FixFinder",
+    "NodePart",
+    "NodeSet",
+    "join_names",
+    "list_kept",
+]
 
 FIXES_MAX: Final = 8
 """Fixes that are told."""
@@ -25,9 +35,12 @@ SEARCHES_MAX: Final = 400
 """Searches after which no further fix is looked for."""
 PARTS_MAX: Final = 12
 """Groups of nodes with the same reasons that a fix is tried on; it is not claimed for the others."""
-_HOLDERS_MAX: Final = 16
-_FREE_RANK: Final = 4
-_NODE_RANK: Final = 10
+HOLDERS_MAX: Final = 16
+"""Claims that are tried one by one whether their going is enough."""
+FREE_RANK: Final = 4
+"""Place of claims that have to go among the ladders."""
+NODE_RANK: Final = 10
+"""Place of further nodes among the ladders."""
 _BOTH_RANK: Final = 11
 
 
@@ -71,7 +84,7 @@ class FixFinder:
 
     def find(self) -> tuple[Fix, ...]:
         """Return fixes, those first that ask for the least and help on the most nodes."""
-        for relaxation, sets in self._list_kept():
+        for relaxation, sets in list_kept(self.sets):
             self._climb(relaxation, sets)
         for item in self.sets:
             if any(relaxation.part == "use" for relaxation in item.finding.kept):
@@ -125,14 +138,6 @@ class FixFinder:
         classes = case.cluster.classes
         return replace(case.problem, claims=case.asked, classes=dict(classes))
 
-    def _list_kept(self) -> list[tuple[Relaxation, list[NodeSet]]]:
-        """Each reason with the nodes on which it is one; reasons of the same identity are one."""
-        found: dict[tuple[object, ...], tuple[Relaxation, list[NodeSet]]] = {}
-        for item in self.sets:
-            for relaxation in item.finding.kept:
-                found.setdefault(relaxation.id, (relaxation, []))[1].append(item)
-        return list(found.values())
-
     def _climb(self, relaxation: Relaxation, sets: list[NodeSet]) -> None:
         """Take the first step that helps on any node."""
         ladder = find_ladder(relaxation, [item.finding for item in sets])
@@ -151,21 +156,21 @@ class FixFinder:
         if self.searches >= SEARCHES_MAX:
             return
         holders = _list_holders(item.finding)
-        changes = [Change(op="free-claims", value=[str(holder)]) for holder in holders[:_HOLDERS_MAX]]
+        changes = [Change(op="free-claims", value=[str(holder)]) for holder in holders[:HOLDERS_MAX]]
         single = [change for change in changes if self.helps((change,), item)]
         node = item.nodes[:1]
         if single:
             names = [str(holder) for holder, change in zip(holders, changes, strict=False) if change in single]
-            text = f"free claim {names[0]}" if len(names) == 1 else f"free one of the claims {_join(names)}"
+            text = f"free claim {names[0]}" if len(names) == 1 else f"free one of the claims {join_names(names)}"
             fix = Fix(text=text, nodes=node, changes=(single[0],), choices=tuple(single) if single[1:] else ())
-            self._found.append((_FREE_RANK, fix))
+            self._found.append((FREE_RANK, fix))
             return
         together = self._find_together(item, _list_all_holders(item.finding))
         if together:
             names = [str(holder) for holder in together]
             change = Change(op="free-claims", value=names)
-            fix = Fix(text=f"free the claims {_join(names, last='and')}", nodes=node, changes=(change,))
-            self._found.append((_FREE_RANK, fix))
+            fix = Fix(text=f"free the claims {join_names(names, last='and')}", nodes=node, changes=(change,))
+            self._found.append((FREE_RANK, fix))
 
     def _find_together(self, item: NodeSet, holders: tuple[ClaimRef, ...]) -> tuple[ClaimRef, ...]:
         """The claims whose going is enough, and of which none may stay; empty when even all are not enough."""
@@ -196,7 +201,7 @@ class FixFinder:
             if local and self._solves(finding, replace(base, allocated=free)):
                 name = finding.case.node.name
                 change = Change(op="add-node", name=name)
-                self._found.append((_NODE_RANK, Fix(text=f"add one node like {name}", nodes=(), changes=(change,))))
+                self._found.append((NODE_RANK, Fix(text=f"add one node like {name}", nodes=(), changes=(change,))))
                 return
 
     # --- several changes ----------------------------------------------------------------------------------------------
@@ -224,6 +229,15 @@ class FixFinder:
         if any(change.op == "free-claims" for change in changes):
             return item.nodes[:1]
         return self.find_nodes(changes, item)
+
+
+def list_kept(sets: Iterable[NodeSet]) -> list[tuple[Relaxation, list[NodeSet]]]:
+    """Return each reason with the nodes on which it is one; reasons of the same identity are one."""
+    found: dict[tuple[object, ...], tuple[Relaxation, list[NodeSet]]] = {}
+    for item in sets:
+        for relaxation in item.finding.kept:
+            found.setdefault(relaxation.id, (relaxation, []))[1].append(item)
+    return list(found.values())
 
 
 def _list_holders(finding: NodeFinding) -> tuple[ClaimRef, ...]:
@@ -258,7 +272,7 @@ def _is_local(slice: ResourceSlice, node: str) -> bool:
     return slice.node_name == node
 
 
-def _join(names: Sequence[str], *, last: str = "or") -> str:
+def join_names(names: Sequence[str], *, last: str = "or") -> str:
     """Return names as a part of a sentence."""
     if len(names) == 1:
         return names[0]

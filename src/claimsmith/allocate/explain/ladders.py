@@ -187,6 +187,8 @@ def _lower_count(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Ite
     spec = _find_spec(finding, place)
     most = max(f.kept.get(relaxation_of(f, relaxation), 1) for f in findings)
     first = most - 1 + (0 if relaxation.levels == spec.count else 1)
+    if finding.case.context.beside:
+        first = spec.count - 1  # fewer for each pod of the gang, not for the one that is left over
     yield from _count_down(finding, place, first, instead=f"{spec.count}")
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from claimsmith.allocate.explain.case import ClauseBook
+from claimsmith.allocate.explain.context import ALONE, ExplainContext, SolveGang
 from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons, open_node
 from claimsmith.allocate.explain.fixes import FixFinder, NodePart, NodeSet
+from claimsmith.allocate.explain.gang_fixes import GangFixFinder
 from claimsmith.allocate.explain.nodes import explain_nodes, explain_refusal
 from claimsmith.allocate.explain.oracle import BUDGET_STEPS, TOTAL_STEPS
 from claimsmith.allocate.explain.relaxations import Source
@@ -36,6 +38,8 @@ class ExplainLimits:
         total_steps: Steps after which all searches about one kind of nodes give up.
         should_stop: Asked now and then; True ends the search at hand as undecided.
         sources: Further kinds of relaxations.
+        solve_gang: Solves a change for all pods of a gang, where the claims are those of one of them; None: they wait
+            for nobody.
     """
 
     groups_max: int = GROUPS_MAX
@@ -44,6 +48,7 @@ class ExplainLimits:
     total_steps: int = TOTAL_STEPS
     should_stop: Callable[[], bool] | None = None
     sources: tuple[Source, ...] = ()
+    solve_gang: SolveGang | None = None
 
 
 def explain_pending(
@@ -53,15 +58,17 @@ def explain_pending(
     nodes: Iterable[Node],
     refused: Mapping[str, tuple[Reason, ...]] | None = None,
     limits: ExplainLimits | None = None,
+    context: ExplainContext = ALONE,
 ) -> Explanation:
     """Return irreducible sets of reasons, grouped over nodes, and the nearest fixes.
 
     Args:
         claims: The claims that are to be allocated together.
         refused: Why nodes can't take the pod whatever its devices, by name; each of the reasons alone is enough.
+        context: What is known of the claims beside the cluster.
     """
     bounds = limits or ExplainLimits()
-    book = ClauseBook(cluster, tuple(claims))
+    book = ClauseBook(cluster, tuple(claims), context=context)
     asked = Asked(book, bounds.sources, bounds.budget_steps, bounds.total_steps, bounds.should_stop)
     vetoes, open_nodes, known = dict(refused or {}), list[Node](), dict[str, Node]()
     for node in nodes:
@@ -73,10 +80,12 @@ def explain_pending(
     groups = [*_refuse(vetoes, known), *map(_describe, pending)]
     groups += _describe_rest(asked, rest)
     groups.sort(key=lambda group: -len(group.nodes))
-    finder = FixFinder([item for item in pending if item.finding.kept])
-    fixes = finder.find() if bounds.with_fixes else ()
-    if bounds.with_fixes and vetoes:
-        fixes += _lift_vetoes(asked, vetoes, known)
+    explained, fixes = [item for item in pending if item.finding.kept], tuple[Fix, ...]()
+    if bounds.with_fixes and bounds.solve_gang is not None:
+        kinds = [group.nodes[0] for group in groups if group.nodes]
+        fixes = GangFixFinder(explained, kinds=kinds, solve=bounds.solve_gang).find()
+    elif bounds.with_fixes:
+        fixes = (*FixFinder(explained).find(), *_lift_vetoes(asked, vetoes, known))
     return Explanation(
         node_count=len(known),
         groups=tuple(groups),

@@ -179,10 +179,10 @@ class _Writer:
         holders_of: dict[DeviceId, list[str]] = defaultdict(list)
         for number in numbers:
             part = self._case.uses[number]
-            holders_of[part.device].append(str(part.holder or "a claim that is not known"))
+            holders_of[part.device].append(self._case.context.name_holder(part.holder))
         devices_of: dict[tuple[str, ...], list[DeviceId]] = defaultdict(list)
         for device, holders in holders_of.items():
-            devices_of[tuple(holders)].append(device)
+            devices_of[tuple(dict.fromkeys(holders))].append(device)
         sentences = []
         for holders_, devices in devices_of.items():
             share = self._format_share(numbers[0], len(numbers)) if len(holders_of) == 1 else ""
