@@ -324,11 +324,24 @@ def test_an_empty_node_is_drained_already() -> None:
         (("defrag", "--goal", "profile", "--moves", "-1"), "invalid value for '--moves'"),
         (("drain", "x"), "node 'x': not in the cluster, allowed gpu-1, gpu-2, gpu-3; correct it"),
         (("drain",), "missing argument 'NODE…'; see `claimsmith drain --help`"),
+        (("drain", "gpu-2", "--yes"), "--yes: found -f too, allowed a live cluster alone; leave -f out"),
+        (("preempt", "pod/train-1", "--yes"), "--yes: found -f too, allowed a live cluster alone"),
+        (("defrag", "--goal", "nodes=4:gpu", "--yes"), "--yes: found -f too, allowed a live cluster alone"),
     ],
     ids=lambda item: " ".join(item).replace(str(FOLDER), "") if isinstance(item, tuple) else "",
 )
 def test_bad_input_is_refused_in_one_line(arguments: tuple[str, ...], told: str) -> None:
     assert told in complaint(run(*arguments))
+
+
+def test_evictions_can_not_go_against_budgets() -> None:
+    ran = call_claimsmith("preempt", "pod/train-1", "--yes", "--violate-budgets", "--kubeconfig", "none")
+
+    assert "--yes: found --violate-budgets too" in complaint(ran)
+
+
+def test_a_snapshot_is_no_cluster_to_carry_out_a_plan_on() -> None:
+    assert "--yes: found --snapshot too" in complaint(call_claimsmith("drain", "a", "--yes", "--snapshot", "x"))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,14 @@ from typing import Final
 import pytest
 import yaml
 
+from claimsmith.api.kinds import NODE, POD
 from claimsmith.cluster.read import READ_BY_SNAPSHOT
+from claimsmith.daemons.holding import cordon_nodes, kept_free
+from claimsmith.kube.client import KubeClient
+from claimsmith.model.names import DeviceId, PodRef
 from tests.scenarios.cli_process import call_claimsmith
+from tests.scenarios.scheduling import api_server, pod_object
+from tests.scenarios.watched_transport import WatchedTransport
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs/whatif.md").read_text(encoding="utf-8")
@@ -40,10 +46,33 @@ def test_the_page_shows_all_kinds_of_questions() -> None:
     assert len(SHOWN) >= 7
 
 
-def test_the_page_names_the_rights_that_are_used() -> None:
-    (text,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    rules = yaml.safe_load(text)["rules"]
-    named = {(group, plural) for rule in rules for group in rule["apiGroups"] for plural in rule["resources"]}
+def rights_of(role: str) -> set[tuple[str, str, str]]:
+    """Return what a role of the page may do: verb, API group and resource."""
+    roles = map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+    (found,) = (item for item in roles if item["metadata"]["name"] == role)
+    return {
+        (verb, group, plural)
+        for rule in found["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for plural in rule["resources"]
+    }
 
-    assert named == {(kind.group, kind.plural) for kind in READ_BY_SNAPSHOT}
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}
+
+def test_the_page_names_the_rights_that_reading_takes() -> None:
+    assert rights_of("claimsmith-reader") == {("list", kind.group, kind.plural) for kind in READ_BY_SNAPSHOT}
+
+
+async def test_the_page_names_the_rights_that_carrying_out_takes() -> None:
+    async with api_server() as url:
+        way = WatchedTransport(url)
+        own, client = KubeClient.for_url(url), KubeClient(way)
+        await own.create(NODE, {"metadata": {"name": "a"}})
+        await own.create(POD, pod_object("p", (), "", {}))
+        await cordon_nodes(client, ["a"])
+        async with kept_free(client, [DeviceId("gpu.example.test", "a", "g0")]):
+            await client.evict(PodRef("default", "p"))
+        await own.close()
+        await client.close()
+
+    assert set(way.used) == rights_of("claimsmith-planner")

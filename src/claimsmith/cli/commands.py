@@ -14,6 +14,7 @@ from claimsmith.cli.controller import controller
 from claimsmith.cli.defrag import defrag
 from claimsmith.cli.demo import demo
 from claimsmith.cli.devices import devices
+from claimsmith.cli.drain import drain
 from claimsmith.cli.exits import Exit, tell
 from claimsmith.cli.explain import explain
 from claimsmith.cli.lint import lint
@@ -23,7 +24,7 @@ from claimsmith.cli.replay import replay
 from claimsmith.cli.scheduler import scheduler
 from claimsmith.cli.snapshot import snapshot_app
 from claimsmith.cli.up import up
-from claimsmith.cli.whatif import drain, whatif
+from claimsmith.cli.whatif import whatif
 
 __all__ = ["app", "run_command"]
 
@@ -76,9 +77,9 @@ app.command(short_help="Say why a pod or claim gets no devices.")(explain)
 app.command(short_help="List devices, their holders and taints.")(devices)
 app.command(short_help="Find faults in selectors and requests, and correct them.")(lint)
 app.command(short_help="Say what would be: nodes added, drained, bought; pods that still fit.")(whatif)
-app.command(short_help="Say who would have to go so that a pod or gang gets a place.")(preempt)
-app.command(short_help="Plan a few moves that free a larger piece.")(defrag)
-app.command(short_help="Plan where the pods of a node go.")(drain)
+app.command(short_help="Say who would have to go so that a pod or gang gets a place; with --yes, evict them.")(preempt)
+app.command(short_help="Plan a few moves that free a larger piece; with --yes, do them.")(defrag)
+app.command(short_help="Plan where the pods of a node go; with --yes, let them.")(drain)
 app.add_typer(snapshot_app, name="snapshot", short_help="A cluster's device state in a file, without secrets.")
 app.command(short_help="Replay a workload trace: how much gets allocated.")(replay)
 app.command(short_help="Compare answers with recorded upstream ones.")(conformance)

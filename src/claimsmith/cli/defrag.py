@@ -1,4 +1,4 @@
-"""`claimsmith defrag`: a few moves that free a larger piece."""
+"""`claimsmith defrag`: a few moves that free a larger piece; with `--yes`, they are done."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from claimsmith.cli.carrying import Order, carry_out, done_value, refuse_plan, show_done
 from claimsmith.cli.exits import Exit
-from claimsmith.cli.options import Output
+from claimsmith.cli.options import Output, Patience, Yes
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
     from claimsmith.allocate.replan.defrag import DefragPlan
+    from claimsmith.daemons.trial import SchedulerTrial
 
 __all__ = ["defrag"]
 
@@ -29,29 +31,69 @@ def defrag(
         ),
     ],
     moves: Annotated[int, typer.Option(metavar="K", min=0, help="Most pods to move.")] = 5,
+    yes: Yes = False,
+    timeout: Patience = 300.0,
     output: Output = Format.TABLE,
 ) -> None:
     """Plan moves of pods that raise a goal; each step can be done when the steps before it are.
 
-    Nothing is evicted. Exit code 1 says that the goal can't be raised with so many moves.
+    With --yes the pods are evicted step by step, and taints keep the devices free meanwhile, provided that something
+    makes the pods again; else nothing is done. Without it nothing is written. Exit code 1 says that the goal can't be
+    raised with so many moves, or that the plan could not be carried out.
 
-    Example: claimsmith defrag --goal nodes=8:gpu --moves 3 --kubeconfig admin.conf
+    Example: claimsmith defrag --goal nodes=8:gpu --moves 3 --kubeconfig admin.conf --yes
     """
     from claimsmith.allocate.replan.defrag import plan_defrag
     from claimsmith.cli.thought import parse_goal
     from claimsmith.daemons.trial import SchedulerTrial
 
+    if yes:
+        source.check_live()
     snapshot, wanted = parse_goal(goal, source)
-    found = plan_defrag(snapshot, wanted, moves=moves, place=SchedulerTrial())
-    _show(found, output)
-    if not found.steps and found.stopped != "reached":
+    place = SchedulerTrial()
+    found = plan_defrag(snapshot, wanted, moves=moves, place=place)
+    if output is Format.TABLE:
+        _show(found)
+    done = None
+    if yes and found.steps:
+        _check_steps(found, output)
+        done = carry_out(source, _order(found, goal, place, timeout), output)
+    if output is not Format.TABLE:
+        value = _value(found)
+        print_value(value if done is None else {**value, "carriedOut": done_value(done)}, output)
+    elif done is not None:
+        show_done(done)
+    if (not found.steps and found.stopped != "reached") or (done is not None and done.stopped):
         raise typer.Exit(Exit.DOES_NOT_FIT)
 
 
-def _show(found: DefragPlan, output: Format) -> None:
+def _check_steps(found: DefragPlan, output: Format) -> None:
+    """End the command when moves must not be carried out."""
+    from claimsmith.allocate.whatif.draining import is_remade
+
+    lost = next((pod for step in found.steps for pod in step.pods if not is_remade(pod)), None)
+    if lost is None:
+        return
     if output is not Format.TABLE:
         print_value(_value(found), output)
-        return
+    refuse_plan(f"nothing makes pod {lost.ref} again; move it yourself")
+
+
+def _order(found: DefragPlan, goal: list[str], place: SchedulerTrial, patience_s: float) -> Order:
+    from claimsmith.cli.thought import parse_goal
+    from claimsmith.daemons.holding import kept_free
+    from claimsmith.daemons.plan_checks import check_defrag
+
+    return Order(
+        steps=[step.pods for step in found.steps],
+        check=check_defrag(found, place=place),
+        view=lambda live: parse_goal(goal, live)[0],
+        around=lambda client: kept_free(client, found.kept_free),
+        patience_s=patience_s,
+    )
+
+
+def _show(found: DefragPlan) -> None:
     rows = _rows(found)
     if rows:
         print_table(("STEP", "POD", "FROM", "TO", "DEVICES", "NOTE"), rows)

@@ -12,7 +12,18 @@ from claimsmith.errors import InputError
 if TYPE_CHECKING:
     from claimsmith.allocate.policy.objective import Policy
 
-__all__ = ["LikeUpstream", "ManifestPaths", "OnlyNode", "Output", "PolicyName", "Strict", "Verbosity", "parse_policy"]
+__all__ = [
+    "LikeUpstream",
+    "ManifestPaths",
+    "OnlyNode",
+    "Output",
+    "Patience",
+    "PolicyName",
+    "Strict",
+    "Verbosity",
+    "Yes",
+    "parse_policy",
+]
 
 ManifestPaths = Annotated[
     list[str],
@@ -41,6 +52,23 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse fields that a kind does not have instead of leaving them out.")
 ]
 """Whether an unknown field is an error."""
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes", help="Carry the plan out on the live cluster, by evictions; each step is looked at again before."
+    ),
+]
+"""Whether a plan is carried out."""
+Patience = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=1,
+        help="With --yes: how long the pods of a step get to end, and their successors to get nodes.",
+    ),
+]
+"""How long a step may take."""
 Verbosity = Annotated[
     int,
     typer.Option("-v", "--verbose", count=True, show_default=False, help="Show more of the log; -vv shows all of it."),

@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from claimsmith.cli.carrying import Order, carry_out, done_value, show_done
 from claimsmith.cli.exits import Exit
-from claimsmith.cli.options import Output
+from claimsmith.cli.options import Output, Yes
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
     from claimsmith.allocate.replan.preempt import Preemption
+    from claimsmith.daemons.carryout import CarriedOut
+    from claimsmith.daemons.trial import SchedulerTrial
+    from claimsmith.model.claim import ResourceClaim
+    from claimsmith.model.names import PodRef
     from claimsmith.model.snapshot import ClusterSnapshot
     from claimsmith.model.workload import Pod
 
@@ -31,25 +36,73 @@ def preempt(
     violate_budgets: Annotated[
         bool, typer.Option("--violate-budgets", help="Go against disruption budgets when nothing else helps.")
     ] = False,
+    yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Say which pods of lower priority would have to go so that a waiting pod or pod group gets a place.
 
     It is the cheapest set: lowest priorities first, then fewest pods; none of them is there without need, and none has
-    the same or a higher priority. Nothing is evicted. Exit code 1 says that nobody's removal helps.
+    the same or a higher priority. Without --yes nothing is evicted. Exit code 1 says that nobody's removal helps, or
+    that the plan could not be carried out.
 
-    Example: claimsmith preempt pod/team/train --kubeconfig admin.conf
+    Example: claimsmith preempt pod/team/train --kubeconfig admin.conf --yes
     """
     from claimsmith.allocate.replan.preempt import PreemptLimits, find_victims
     from claimsmith.daemons.trial import SchedulerTrial
 
-    snapshot = source.open().snapshot
+    if yes:
+        _check_order(source, violate_budgets=violate_budgets)
+    snapshot, place = source.open().snapshot, SchedulerTrial()
     pods, min_count = _find_target(snapshot, target)
     limits = PreemptLimits(violate_budgets=violate_budgets)
-    found = find_victims(snapshot, pods, place=SchedulerTrial(), min_count=min_count, limits=limits)
-    _show(target, found, snapshot, output)
-    if found.status not in _FOUND:
+    found = find_victims(snapshot, pods, place=place, min_count=min_count, limits=limits)
+    if output is Format.TABLE:
+        _show(target, found, snapshot)
+    done = None
+    if yes and found.victims:
+        done = _carry_out(source, target, found, snapshot=snapshot, place=place, output=output)
+    if output is not Format.TABLE:
+        value = _value(target, found, snapshot)
+        print_value(value if done is None else {**value, "carriedOut": done_value(done)}, output)
+    elif done is not None:
+        show_done(done)
+    if found.status not in _FOUND or (done is not None and done.stopped):
         raise typer.Exit(Exit.DOES_NOT_FIT)
+
+
+def _check_order(source: ClusterSource, *, violate_budgets: bool) -> None:
+    """Refuse what can't be carried out, before anything is read.
+
+    Raises:
+        InputError: The source is no live cluster, or evictions would be refused.
+    """
+    source.check_live()
+    if violate_budgets:
+        raise InputError("--yes: found --violate-budgets too, allowed without: evictions respect budgets; leave it out")
+
+
+def _split_victims(found: Preemption, snapshot: ClusterSnapshot) -> list[tuple[Pod, ...]]:
+    """Return the victims one by one; those of a group that is only disrupted whole together."""
+    from claimsmith.schedule.gangs import find_group_ref
+
+    steps: dict[object, list[Pod]] = {}
+    for pod in found.victims:
+        ref = find_group_ref(pod)
+        group = snapshot.pod_groups.get(ref) if ref is not None else None
+        is_whole = group is not None and group.spec.disruption_mode == "all"
+        steps.setdefault(ref if is_whole else pod.ref, []).append(pod)
+    return [tuple(pods) for pods in steps.values()]
+
+
+def _carry_out(
+    source: ClusterSource, target: str, found: Preemption, *, snapshot: ClusterSnapshot, place: SchedulerTrial,
+    output: Format,
+) -> CarriedOut:  # fmt: skip
+    from claimsmith.daemons.plan_checks import check_preemption
+
+    check = check_preemption(lambda snapshot: _find_target(snapshot, target), place=place)
+    order = Order(steps=_split_victims(found, snapshot), check=check, view=lambda live: live.open().snapshot)
+    return carry_out(source, order, output)
 
 
 def _find_target(snapshot: ClusterSnapshot, target: str) -> tuple[list[Pod], int | None]:
@@ -84,29 +137,35 @@ def _find_target(snapshot: ClusterSnapshot, target: str) -> tuple[list[Pod], int
     return pods, min_count
 
 
-def _show(target: str, found: Preemption, snapshot: ClusterSnapshot, output: Format) -> None:
-    from claimsmith.allocate.whatif.trial import Placement, find_pod_claims
-    from claimsmith.cli.thought_values import decision_value, describe_devices, list_devices
+def _find_held(found: Preemption, snapshot: ClusterSnapshot) -> dict[PodRef, tuple[ResourceClaim, ...]]:
+    """Return the claims of each victim."""
+    from claimsmith.allocate.whatif.trial import find_pod_claims
 
-    held = {
+    return {
         pod.ref: tuple(snapshot.claims[ref] for ref in find_pod_claims(pod) if ref in snapshot.claims)
         for pod in found.victims
     }
-    if output is not Format.TABLE:
-        victims = [
-            {
-                "pod": str(pod.ref),
-                "priority": pod.priority,
-                "node": pod.node_name,
-                "devices": list_devices(held[pod.ref]),
-            }
-            for pod in found.victims
-        ]
-        value: dict[str, Any] = {"target": target, "status": found.status, "victims": victims, "message": found.message}
-        value |= {"leaving": [str(ref) for ref in found.leaving], "trials": found.trials}
-        value |= {"cost": None if found.cost is None else found.cost._asdict()}
-        print_value({**value, "pods": [decision_value(item) for item in found.decisions]}, output)
-        return
+
+
+def _value(target: str, found: Preemption, snapshot: ClusterSnapshot) -> dict[str, Any]:
+    from claimsmith.cli.thought_values import decision_value, list_devices
+
+    held = _find_held(found, snapshot)
+    victims = [
+        {"pod": str(pod.ref), "priority": pod.priority, "node": pod.node_name, "devices": list_devices(held[pod.ref])}
+        for pod in found.victims
+    ]
+    value: dict[str, Any] = {"target": target, "status": found.status, "victims": victims, "message": found.message}
+    value |= {"leaving": [str(ref) for ref in found.leaving], "trials": found.trials}
+    value |= {"cost": None if found.cost is None else found.cost._asdict()}
+    return {**value, "pods": [decision_value(item) for item in found.decisions]}
+
+
+def _show(target: str, found: Preemption, snapshot: ClusterSnapshot) -> None:
+    from claimsmith.allocate.whatif.trial import Placement
+    from claimsmith.cli.thought_values import describe_devices
+
+    held = _find_held(found, snapshot)
     places = ", ".join(f"{item.pod.ref} on {item.node}" for item in found.decisions if isinstance(item, Placement))
     match found.status:
         case "needless":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from claimsmith.api.manifests import Manifest
     from claimsmith.cluster.read import ReadCluster
     from claimsmith.daemons.offline import OfflineCluster
+    from claimsmith.kube.client import KubeClient
     from claimsmith.model.snapshot import ClusterSnapshot
 
 __all__ = ["ClusterSource", "reads_cluster"]
@@ -77,6 +78,7 @@ class ClusterSource:
         snapshot: Path of a snapshot file; empty for none.
         kubeconfig, context: The way to a live cluster; both empty for none.
         strict: Refuse fields in files that a kind does not have instead of leaving them out.
+        base: What a live cluster was found to be; None: it is read when it is asked for.
     """
 
     files: tuple[str, ...] = ()
@@ -84,6 +86,7 @@ class ClusterSource:
     kubeconfig: str = ""
     context: str = ""
     strict: bool = False
+    base: ClusterSnapshot | None = None
 
     def open(self, *, node: str = "", like_upstream: bool = False, more: tuple[Manifest, ...] = ()) -> OfflineCluster:
         """Return the cluster for decisions; what is left out of it is told on stderr.
@@ -121,8 +124,36 @@ class ClusterSource:
 
         return read_manifests(self.files), self._read_base()
 
+    def check_live(self) -> None:
+        """Refuse what is no live cluster.
+
+        Raises:
+            InputError: What is named is none, or something is put on top of it.
+        """
+        for option, value in (("--snapshot", self.snapshot), ("-f", self.files)):
+            if value:
+                raise InputError(f"--yes: found {option} too, allowed a live cluster alone; leave {option} out")
+
+    def open_client(self, *, manager: str) -> KubeClient:
+        """Return a client for the live cluster, to change it; the caller closes it.
+
+        Args:
+            manager: Name under which the server records what is written.
+
+        Raises:
+            InputError: What is named is no live cluster, or something is put on top of it.
+            KubeconfigError: There is no way to the cluster.
+        """
+        from claimsmith.kube.client import KubeClient
+
+        self.check_live()
+        path = _find_kubeconfig(self.kubeconfig)
+        return KubeClient.from_kubeconfig(path, context=self.context or None, field_manager=manager)
+
     def _read_base(self) -> ClusterSnapshot | None:
         """Return the snapshot that files are put on; None for files alone."""
+        if self.base is not None:
+            return self.base
         if self.snapshot and (self.kubeconfig or self.context):
             raise InputError(
                 "--snapshot: found --kubeconfig or --context too, allowed one cluster; leave one of them out"

@@ -14,11 +14,11 @@ from claimsmith.cli.thought import ChangeTexts
 from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
-    from claimsmith.allocate.whatif import DrainOutcome, FitCount, NodePurchase, NodeTemplate
+    from claimsmith.allocate.whatif import FitCount, NodePurchase, NodeTemplate
     from claimsmith.allocate.whatif.trial import PlacePod
     from claimsmith.model.snapshot import ClusterSnapshot
 
-__all__ = ["drain", "whatif"]
+__all__ = ["whatif"]
 
 Many = list[str] | None
 
@@ -81,25 +81,6 @@ def whatif(  # noqa: PLR0913 - each is one option of the command
         _finish(_show_purchase(find_cheapest_nodes(after, tuple(known.values()), place=place), output))
     else:
         _finish(_show_queue(before, after, place, output))
-
-
-@reads_cluster
-def drain(
-    nodes: Annotated[list[str], typer.Argument(metavar="NODE…", help="Nodes to be drained.")],
-    source: ClusterSource,
-    output: Output = Format.TABLE,
-) -> None:
-    """Plan how nodes are drained: which pods find another place, in which order, and which do not.
-
-    Nothing is evicted. Exit code 1 says that some pod would wait.
-
-    Example: claimsmith drain gpu-node-1 --snapshot cluster.json
-    """
-    from claimsmith.allocate.whatif import drain_nodes
-    from claimsmith.daemons.trial import SchedulerTrial
-
-    found = drain_nodes(source.open().snapshot, tuple(dict.fromkeys(nodes)), place=SchedulerTrial())
-    _finish(_show_drain(found, output))
 
 
 def _finish(is_done: bool) -> None:
@@ -179,31 +160,3 @@ def _show_purchase(found: NodePurchase, output: Format) -> bool:
     for item in pending:
         typer.echo(f"pod {item.pod.ref} waits whatever is added: {item.message}")
     return not pending
-
-
-def _show_drain(found: DrainOutcome, output: Format) -> bool:
-    """Show where the pods of drained nodes go; tell whether all find a place."""
-    from claimsmith.cli.thought_values import decision_value, describe_move
-
-    values = [
-        {
-            **decision_value(move.decision),
-            "from": move.pod.node_name,
-            "remade": move.is_remade,
-            "budgets": list(move.budgets),
-        }
-        for move in found.moves
-    ]
-    if output is not Format.TABLE:
-        value = {"question": "drain", "nodes": list(found.nodes), "moves": values}
-        value |= {"staying": [str(ref) for ref in found.staying], "displaced": [str(ref) for ref in found.displaced]}
-        print_value({**value, "queue": [decision_value(item) for item in found.queue]}, output)
-        return not found.pending and not found.displaced
-    if not values:
-        tell(f"nothing to evict on {', '.join(found.nodes)}")
-    else:
-        rows = [(str(n + 1), str(m.pod.ref), m.pod.node_name, *describe_move(m)) for n, m in enumerate(found.moves)]
-        print_table(("STEP", "POD", "FROM", "TO", "DEVICES", "NOTE"), rows)
-    for ref in found.displaced:
-        typer.echo(f"pod {ref}, which waits, would lose the place that it could have now")
-    return not found.pending and not found.displaced
