@@ -420,13 +420,3 @@ def test_only_named_objects_are_looked_at() -> None:
     found = lint_cluster(cluster, only={("ResourceClaim", "default", "d")})
 
     assert [finding.name for finding in found] == ["d"]
-
-
-# --- slices -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_slice_that_names_no_node_of_the_cluster_is_told_the_nearest() -> None:
-    (fault,) = lint(node("node-a"), slice_(name="more", node="node-b", pool="more"))
-
-    assert (fault.rule, fault.severity, fault.path) == ("unknown-node", "warning", "spec.nodeName")
-    assert (fault.corrected, "did you mean node-a?" in fault.text) == ("node-a", True)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Iterator
 
 from claimsmith.allocate.lint.correcting import Corrector
+from claimsmith.allocate.lint.pools import SliceFault, find_pool_faults
 from claimsmith.allocate.lint.published import Published
 from claimsmith.allocate.lint.requests import lint_claim_spec, lint_class
 from claimsmith.allocate.lint.slices import find_missing_node
@@ -36,7 +37,7 @@ def lint_cluster(snapshot: ClusterSnapshot, *, only: Collection[ObjectKey] | Non
         key = (kind, metadata.namespace, metadata.name)
         if only is None or key in only:
             found += [Finding(kind=kind, namespace=key[1], name=key[2], fault=fault) for fault in faults]
-    return tuple(found)
+    return (*found, *_lint_slices(snapshot, only))
 
 
 def _list_checks(snapshot: ClusterSnapshot, corrector: Corrector) -> Iterator[tuple[str, Metadata, Iterator[Fault]]]:
@@ -53,9 +54,19 @@ def _list_checks(snapshot: ClusterSnapshot, corrector: Corrector) -> Iterator[tu
         yield "Pod", pod.metadata, _lint_pod(pod, snapshot)
     for rule in snapshot.taint_rules:
         yield "DeviceTaintRule", rule.metadata, _lint_rule(rule, corrector)
-    for slice in snapshot.slices:
-        missing = find_missing_node(slice, snapshot.nodes)
-        yield "ResourceSlice", slice.metadata, iter((missing,) if missing else ())
+
+
+def _lint_slices(snapshot: ClusterSnapshot, only: Collection[ObjectKey] | None) -> Iterator[Finding]:
+    """Yield what is wrong with slices: each by itself, and the pools that they make."""
+    asked = None if only is None else {name for kind, _, name in only if kind == "ResourceSlice"}
+    if asked is not None and not asked:
+        return
+    faults = [*find_pool_faults(snapshot.slices, asked=asked)]
+    alone = ((item.name, find_missing_node(item, snapshot.nodes)) for item in snapshot.slices)
+    faults += [SliceFault(slice=name, fault=fault) for name, fault in alone if fault is not None]
+    for one in faults:
+        if asked is None or one.slice in asked:
+            yield Finding(kind="ResourceSlice", namespace="", name=one.slice, fault=one.fault)
 
 
 def _lint_pod(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Fault]:

@@ -28,6 +28,10 @@ Rule = Literal[
     "missing-reference",
     "rule-selects-nothing",
     "unknown-node",
+    "pool-incomplete",
+    "pool-invalid",
+    "counter-amount",
+    "device-capacity",
 ]
 """Which rule is broken; docs/lint.md tells each."""
 
