@@ -283,6 +283,7 @@ class _Builder:
 
 
 _MERGE: Final = object()
+_PLAIN_IN_BRACKETS: Final = re.compile(r"\[([A-Za-z_][A-Za-z0-9_]*)\]")
 _TAG_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "int": (int,),
     "float": (float,),
@@ -369,6 +370,7 @@ def find_place(text: str, path: str, *, document: int = 1) -> Place | None:
         document: Number of the document, from 1.
     """
     places = _find_places(text, document)
+    path = _PLAIN_IN_BRACKETS.sub(r".\1", path)  # which validation writes so in maps
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return places.get(path)

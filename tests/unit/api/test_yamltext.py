@@ -228,3 +228,7 @@ def test_what_stands_before_broken_text_is_found() -> None:
 
 def test_nothing_is_found_in_a_text_that_is_no_yaml() -> None:
     assert find_place("'", "a") is None
+
+
+def test_a_plain_key_in_brackets_is_found_as_one_behind_a_dot() -> None:
+    assert find_place("a:\n  memory:\n    value: 1\n", "a[memory].value") == Place(line=3, text="1")
