@@ -38,11 +38,18 @@ DEDICATED: Final[Use] = (-1,)
 CLOSE_ATTRIBUTES: Final = ("numaNode", "pcieRoot")
 """Attributes that say where a device is, whatever their domain."""
 KNOWN_STATES_MAX: Final = 100_000
-"""States that are kept; beyond that all are forgotten."""
+"""States, and kinds of devices, that are kept; beyond that all are forgotten."""
+KNOWN_SHAPES_MAX: Final = 16_384
+"""Shapes of requests that are kept besides those which count; beyond that the others are forgotten."""
+ASKERS_MAX: Final = 4
+"""For how many, placers or times that one has learned something new, a pool keeps what was found out about it."""
 
 
 class DeviceKind:
     """Devices that are equal in all that the requests which were learned read. Compared by identity.
+
+    Not the kinds of `prepared.kinds`: those are told apart by the answers of one pod's selectors, so that each shape of
+    pods has its own; these by values, so that what is found out about a state holds for pods that are still to come.
 
     Attributes:
         index: Order in which kinds were met.
@@ -121,11 +128,12 @@ class NodeStates:
     Attributes that no request reads make no kinds of their own: cards that differ in their uuid alone are equal.
     """
 
-    __slots__ = ("_cluster", "_kinds", "_names", "_nodes", "_pools", "_reads_all", "_round", "_shapes")
+    __slots__ = ("_cluster", "_kinds", "_names", "_needed", "_nodes", "_pools", "_reads_all", "_round", "_shapes")
 
     def __init__(self, cluster: PreparedCluster) -> None:
         self._cluster = cluster
         self._shapes: set[RequestShape] = set()
+        self._needed = 0
         self._names: set[str] = set()
         self._reads_all = False
         self._round: object = object()
@@ -154,11 +162,9 @@ class NodeStates:
         self._shapes.update(new)
         before = (self._reads_all, len(self._names))
         for text in {text for shape in new for text in (*shape.class_selectors, *shape.selectors)}:
-            for read in self._cluster.selectors.find_reads(text):
-                if read.field == "device" or (read.field == "attributes" and None in (read.domain, read.id)):
-                    self._reads_all = True
-                elif read.field == "attributes":
-                    self._names.add(f"{read.domain}/{read.id}")
+            names = self._cluster.selectors.find_attributes(text)
+            self._reads_all = self._reads_all or names is None
+            self._names.update(names or ())
         if before == (self._reads_all, len(self._names)):
             return False
         self._drop_all()
@@ -171,10 +177,11 @@ class NodeStates:
 
     def find_pool(self, view: NodeView, pool: PoolView) -> PoolState:
         """Return the state of a pool as a node sees it."""
-        key = self.key(view, pool)
-        known = pool.live.get(key)
+        states = _find_kept(pool.live, "states", self._round)
+        place = view.node.name if pool.differs_by_node else ""
+        known = states.get(place)
         if not isinstance(known, PoolState):
-            known = pool.live[key] = self._read(view, pool)
+            known = states[place] = self._read(view, pool)
         return known
 
     def join(self, pools: tuple[PoolState, ...]) -> NodeState:
@@ -189,12 +196,20 @@ class NodeStates:
         for state in self._nodes.values():
             state.rated.clear()
 
-    def drop_crowd(self) -> bool:
-        """Drop all states when there are too many; True when all that were found before are outdated."""
-        if max(len(self._pools), len(self._nodes)) <= KNOWN_STATES_MAX:
-            return False
+    @property
+    def is_crowd(self) -> bool:
+        """Whether there is too much of what was found, so that `start_anew` has to be called."""
+        found = max(len(self._pools), len(self._nodes), len(self._kinds))
+        return found > KNOWN_STATES_MAX or len(self._shapes) > KNOWN_SHAPES_MAX + self._needed
+
+    def start_anew(self, shapes: Iterable[RequestShape]) -> None:
+        """Forget all but these shapes; all states that were found before are outdated."""
+        self._shapes.clear()
+        self._names.clear()
+        self._reads_all = False
         self._drop_all()
-        return True
+        self.learn(shapes)
+        self._needed = len(self._shapes)
 
     def _drop_all(self) -> None:
         self._round = object()
@@ -248,15 +263,6 @@ class NodeStates:
             left = tuple([(counter, nanos - spent.get(counter, 0)) for counter, nanos in left])
         return self._intern(tuple(items), left)
 
-    def key(self, view: NodeView, pool: PoolView) -> object:
-        """Return under what `live` keeps the state: one for each node when not every device is for every node."""
-        local = pool.cache.get("local")
-        if local is None:
-            local = pool.cache["local"] = any(
-                record.slice.per_device_node_selection or record.slice.skip_node_operations for record in pool.devices
-            )
-        return (self._round, view.node.name) if local else self._round
-
     def _read(self, view: NodeView, pool: PoolView) -> PoolState:
         if not pool.usable:
             return self._intern((), ())
@@ -279,10 +285,10 @@ class NodeStates:
         return known
 
     def _find_kinds(self, pool: PoolView) -> tuple[DeviceKind, ...]:
-        key = ("kinds", self._round)
-        known = pool.cache.get(key)
+        kept = _find_kept(pool.cache, "kinds", self._round)
+        known = kept.get("")
         if not isinstance(known, tuple):
-            known = pool.cache[key] = tuple([self.find_kind(record) for record in pool.devices])
+            known = kept[""] = tuple([self.find_kind(record) for record in pool.devices])
             for kind in known:
                 kind.count += 1
         return known
@@ -330,3 +336,16 @@ class NodeStates:
             return None
         taken = {name: nanos for name, nanos, _ in plan.nanos}
         return tuple([taken.get(name, 0) for name in kind.names])
+
+
+def _find_kept(memo: dict[object, object], name: str, asker: object) -> dict[str, object]:
+    """What a pool's memo keeps for an asker; those that have not been there before push out the oldest."""
+    kept = memo.get(name)
+    if not isinstance(kept, dict):
+        kept = memo[name] = {}
+    found: dict[str, object] | None = kept.get(asker)
+    if found is None:
+        if len(kept) >= ASKERS_MAX:
+            del kept[next(iter(kept))]
+        found = kept[asker] = {}
+    return found

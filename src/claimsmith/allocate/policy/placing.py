@@ -43,6 +43,8 @@ JOURNAL_MAX: Final = 65_536
 """Changes of nodes that are kept; beyond that all nodes are rated anew."""
 TABLES_MAX: Final = 1_024
 """Kinds of pods whose ratings of all nodes are kept."""
+RATED_MAX: Final = 16_384
+"""Kinds of pods for which states are rated; beyond that all ratings are forgotten."""
 
 
 def place_claims(
@@ -132,9 +134,10 @@ class _Ranking:
     tables: OrderedDict[int, _Table] = field(default_factory=OrderedDict)
 
     def change(self, place: int, state: NodeState) -> None:
-        """Note a node's new state."""
-        self.states[place] = state
-        self.journal.append(place)
+        """Note a node's new state; an old one leaves its ratings as they are."""
+        if state is not self.states[place]:
+            self.states[place] = state
+            self.journal.append(place)
 
     def forget(self) -> None:
         """Drop all ratings."""
@@ -151,7 +154,7 @@ class Placer:
     """
 
     def __init__(self, cluster: PreparedCluster, policy: Policy, *, profile: DemandProfile | None = None) -> None:
-        self.cluster = self._cluster = cluster
+        self.cluster = cluster
         self.policy = policy
         self._states = NodeStates(cluster)
         self._partitions = PartitionTotals(PartitionSizes())
@@ -162,19 +165,20 @@ class Placer:
         self._rater: Rater | None = None
         self._kinds_rated = 0
         self._ranking: _Ranking | None = None
-        self._learn(need.shape for pod, _ in self._profile.pods for need in pod)
+        self._learn(self._list_typical())
 
     def observe(self, claims: Iterable[ResourceClaim]) -> None:
         """Count a pod for the demand; to be called once for each pod that arrives, placed or not."""
         if not self._learns:
             return
-        plan = self._cluster.plan(claims)
+        plan = self.cluster.plan(claims)
         self._learn(_list_shapes(plan))
         self._counter.add(plan)
         if self._counter.total >= self._next_look:
             self._next_look = max(self._next_look + 1, self._counter.total * LEARNED_GROWTH_PERCENT // 100)
             self._profile = self._counter.profile()
             self._rater = None
+            self._learn(self._list_typical())
 
     def place(
         self,
@@ -198,7 +202,7 @@ class Placer:
             An Allocation; Pending without reasons when it fits on no node; Undecided when some search gave up and no
             other node serves; Refused when no search is possible.
         """
-        plan = self._cluster.plan(claims)
+        plan = self.cluster.plan(claims)
         self._learn(_list_shapes(plan))
         steps, undecided, last = 0, False, None
         for node, rating in self._order(plan, nodes if isinstance(nodes, tuple) else tuple(nodes)):
@@ -216,7 +220,7 @@ class Placer:
     def foresee(self, plans: Sequence[PodPlan], *, nodes: tuple[Node, ...]) -> Outlook:
         """Return what would come of placing pods one after the other, going by the ratings alone; nothing changes."""
         self._learn(shape for plan in plans for shape in _list_shapes(plan))
-        ranking, potential = self._follow(nodes), self._get_rater().potential
+        ranking, potential = self._follow(nodes), self.rater.potential
         before: dict[int, NodeState] = {}
         placed = tuple([self._foresee_one(plan, ranking, before) for plan in plans])
         value, fragments = 0, 0
@@ -240,9 +244,9 @@ class Placer:
 
     def rate(self, claims: Iterable[ResourceClaim], node: Node) -> Rating | None:
         """Return how good a node is for a pod's claims; None when some request finds too few devices there."""
-        plan, view = self._cluster.plan(claims), self._cluster.view_node(node)
+        plan, view = self.cluster.plan(claims), self.cluster.view_node(node)
         self._learn(_list_shapes(plan))
-        state, rater = self._states.find(view), self._get_rater()
+        state, rater = self._states.find(view), self.rater
         return rater.rate(plan, state, rater.number_plan(plan))
 
     def survey(self, plans: Sequence[PodPlan], nodes: tuple[Node, ...]) -> list[Sequence[Rating | None]]:
@@ -262,20 +266,15 @@ class Placer:
     ) -> Decision:
         """Return the search's decision for one node; the devices that a rating chose are tried first."""
         prefer = None if rating is None else self._prefer(node, rating)
-        return NodeSearch(self._cluster, plan, node, limits or SearchLimits(), prefer).decide(share_ids)
-
-    @property
-    def rater(self) -> Rater:
-        """What rates states of nodes under the demand as it is known now."""
-        return self._get_rater()
+        return NodeSearch(self.cluster, plan, node, limits or SearchLimits(), prefer).decide(share_ids)
 
     def find_state(self, node: Node) -> NodeState:
         """Return the state that the node is in."""
-        return self._states.find(self._cluster.view_node(node))
+        return self._states.find(self.cluster.view_node(node))
 
     def find_place(self, node: Node, device: DeviceId) -> Place | None:
         """Return where a device stands in the state of a node; None when it is not to be seen from there."""
-        for number, pool in enumerate(self._cluster.view_node(node).pools):
+        for number, pool in enumerate(self.cluster.view_node(node).pools):
             if pool.id == device.pool_id:
                 found = next((record for record in pool.devices if record.id == device), None)
                 return None if found is None else self._find_place(number, found)
@@ -283,18 +282,27 @@ class Placer:
 
     def value(self, node: Node) -> int:
         """Return what the node is worth to the demand, in thousandths of a device."""
-        state = self._states.find(self._cluster.view_node(node))
-        return self._get_rater().potential.value(state)
+        state = self.find_state(node)
+        return self.rater.potential.value(state)
 
     def fragments(self, node: Node) -> int:
         """Return what of the node a typical pod can't use on average, in thousandths of a device."""
-        state = self._states.find(self._cluster.view_node(node))
-        return self._get_rater().potential.fragments(state)
+        state = self.find_state(node)
+        return self.rater.potential.fragments(state)
 
     def _learn(self, shapes: Iterable[RequestShape]) -> None:
         """Tell apart what the shapes read; when that is more than before, everything is looked at anew."""
-        if self._states.learn(shapes) or self._states.drop_crowd():
+        given = tuple(shapes)
+        is_new = self._states.learn(given)
+        if self._states.is_crowd:
+            self._states.start_anew((*self._list_typical(), *given))
+            is_new = True
+        if is_new:
             self._ranking = self._rater = None
+
+    def _list_typical(self) -> list[RequestShape]:
+        """The shapes of the demand."""
+        return [need.shape for pod, _ in self._profile.pods for need in pod]
 
     def _order(self, plan: PodPlan, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, Rating | None]]:
         """Nodes that may serve, the best first; without a rating where devices are tried in upstream's order."""
@@ -316,7 +324,7 @@ class Placer:
         """The ratings with what losing partitions costs now; equal ones are looked at once."""
         if not self._partitions.numbers:
             return ratings
-        rater, settled = self._get_rater(), dict[int, Rating]()
+        rater, settled = self.rater, dict[int, Rating]()
         for rating in ratings:
             if rating is not None and id(rating) not in settled:
                 settled[id(rating)] = rater.settle(rating)
@@ -324,7 +332,7 @@ class Placer:
 
     def _rate_all(self, plan: PodPlan, ranking: _Ranking) -> _Table:
         """The rating of each node; only those that have changed since such a pod came are rated again."""
-        rater = self._get_rater()
+        rater = self.rater
         number = rater.number_plan(plan)
         table = ranking.tables.get(number)
         if table is None:
@@ -341,28 +349,28 @@ class Placer:
 
     def _follow(self, nodes: tuple[Node, ...]) -> _Ranking:
         """What is known of the nodes, as they are now."""
-        ranking, version = self._ranking, self._cluster.layout_version
+        ranking, version = self._ranking, self.cluster.layout_version
         if ranking is None or ranking.version != version or ranking.nodes is not nodes:
             if ranking is None or ranking.version != version:
                 self._rater = None
             return self._read_all(nodes)
-        changes = self._cluster.changes.find_since(ranking.number)
+        changes = self.cluster.changes.find_since(ranking.number)
         if changes is None:
             return self._read_all(nodes)
         for place in {place for change in changes for pool in change.pools for place in ranking.rows.get(pool, ())}:
-            view = self._cluster.view_node(nodes[place])
+            view = self.cluster.view_node(nodes[place])
             ranking.change(place, self._states.find(view))
             self._count_partitions(view, ranking.states[place])
-        ranking.number = self._cluster.changes.number
+        ranking.number = self.cluster.changes.number
         if len(ranking.journal) > JOURNAL_MAX:
             ranking.forget()
         return ranking
 
     def _read_all(self, nodes: tuple[Node, ...]) -> _Ranking:
-        ranking = self._ranking = _Ranking(nodes, self._cluster.layout_version, self._cluster.changes.number)
+        ranking = self._ranking = _Ranking(nodes, self.cluster.layout_version, self.cluster.changes.number)
         self._partitions.clear()
         for place, node in enumerate(nodes):
-            view = self._cluster.view_node(node)
+            view = self.cluster.view_node(node)
             ranking.states.append(self._states.find(view))
             self._count_partitions(view, ranking.states[place])
             for pool in view.pools:
@@ -372,10 +380,11 @@ class Placer:
     def _count_partitions(self, view: NodeView, state: NodeState) -> None:
         self._partitions.follow((pool.id, found) for pool, found in zip(view.pools, state.pools, strict=True))
 
-    def _get_rater(self) -> Rater:
-        """The rater for the demand, and for the kinds of devices, as they are known now."""
+    @property
+    def rater(self) -> Rater:
+        """What rates states of nodes, for the demand and the kinds of devices as they are known now."""
         count = self._states.kind_count
-        if self._rater is None or count != self._kinds_rated:
+        if self._rater is None or count != self._kinds_rated or self._rater.plan_count > RATED_MAX:
             self._states.forget_ratings()
             if self._ranking is not None:
                 self._ranking.forget()
@@ -387,7 +396,7 @@ class Placer:
 
     def _prefer(self, node: Node, rating: Rating) -> Callable[[RequestPlan, Screened], Screened]:
         """Bring the devices that the rating chose to the front, one for each; the others follow in their order."""
-        numbers = {pool: number for number, pool in enumerate(self._cluster.view_node(node).pools)}
+        numbers = {pool: number for number, pool in enumerate(self.cluster.view_node(node).pools)}
 
         def prefer(plan: RequestPlan, screened: Screened) -> Screened:
             picks = rating.picks.get((plan.claim, plan.request, plan.alternative))
@@ -417,4 +426,4 @@ def _list_costs(ratings: Iterable[Rating | None]) -> list[tuple[tuple[int, ...],
 
 
 def _list_shapes(plan: PodPlan) -> list[RequestShape]:
-    return [item.shape for claim in plan.claims for group in claim.groups for item in group.alternatives]
+    return [item.shape for item in plan.requests]

@@ -126,15 +126,13 @@ class Rater:
 
     def number_plan(self, plan: PodPlan) -> int:
         """Return the number of pods that are rated alike: equal ones get equal numbers."""
-        key = tuple(
-            [
-                (item.claim, item.request, item.alternative, item.shape, item.count)
-                for claim in plan.claims
-                for group in claim.groups
-                for item in group.alternatives
-            ]
-        )
+        key = tuple([(item.claim, item.request, item.alternative, item.shape, item.count) for item in plan.requests])
         return self._numbers.setdefault(key, len(self._numbers))
+
+    @property
+    def plan_count(self) -> int:
+        """How many pods that differ have got a number."""
+        return len(self._numbers)
 
     def rate(self, plan: PodPlan, state: NodeState, number: int) -> Rating | None:
         """Return the rating; None when some request finds too few devices, whatever else is chosen.

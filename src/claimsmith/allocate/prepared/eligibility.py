@@ -182,8 +182,7 @@ class Selectors:
         self._derived.clear()
         self._reads.clear()
         for record in records:
-            record.answers.clear()
-            record.derived.clear()
+            record.forget()
 
     @property
     def known_texts(self) -> int:

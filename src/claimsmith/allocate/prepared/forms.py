@@ -22,8 +22,10 @@ __all__ = ["ODD", "SliceForm", "SliceForms"]
 ODD: Final = -1
 """Base of a device that has to be looked at in full, since one of its attributes is no proper value."""
 KNOWN_CAPACITIES_MAX: Final = 65_536
-KNOWN_FORMS_MAX: Final = 4_096
+KNOWN_SHARED_MAX: Final = 4_096
 """Forms that are recognised by the identity of what the devices have; beyond that they are looked at anew."""
+KNOWN_FORMS_MAX: Final = 65_536
+"""Forms, and bases, that are kept; beyond that equal slices may get forms that differ, which only costs time."""
 _CHECKED: Final = frozenset({"version", "versions", "unknown"})
 _Key = tuple[object, ...]
 
@@ -59,8 +61,14 @@ class SliceForms:
         """Return the form of a slice."""
         form = record.form
         if not isinstance(form, SliceForm):
+            if max(len(self._forms), len(self._bases), len(self._versions)) > KNOWN_FORMS_MAX:
+                self._forget()
             form = record.form = self._find(record)
         return form
+
+    def _forget(self) -> None:
+        for known in (self._bases, self._capacities, self._versions, self._forms, self._plain):
+            known.clear()
 
     def _find(self, record: SliceRecord) -> SliceForm:
         slice, devices = record.slice, record.slice.devices
@@ -86,7 +94,7 @@ class SliceForms:
         known = self._plain.get(key)
         if known is not None:
             return known[0]
-        if len(self._plain) >= KNOWN_FORMS_MAX:
+        if len(self._plain) >= KNOWN_SHARED_MAX:
             self._plain.clear()
         form = self._intern(driver, names, tuple(map(self._find_capacity, capacities)))
         self._plain[key] = (form, capacities)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 
 from claimsmith.allocate.prepared.capacity import CapacityPlan
@@ -24,6 +25,8 @@ __all__ = ["SelectorAnswers", "ShapeKind", "ShapeKinds", "find_names", "read_val
 
 KNOWN_VALUES_MAX: Final = 262_144
 """Combinations of values whose answers are kept for one selector, or for one shape of pods."""
+KNOWN_KINDS_MAX: Final = 65_536
+"""Kinds of devices that are kept for one shape of pods."""
 _Key = tuple[object, ...]
 
 
@@ -150,7 +153,17 @@ class ShapeKinds:
     devices as one object; the objects are kept, so that no other one takes their identity.
     """
 
-    __slots__ = ("_alike", "_answers", "_drops_tainted", "_kinds", "_names", "_screen", "_selectors", "_shapes")
+    __slots__ = (
+        "_alike",
+        "_answers",
+        "_drops_tainted",
+        "_kinds",
+        "_names",
+        "_numbers",
+        "_screen",
+        "_selectors",
+        "_shapes",
+    )
 
     def __init__(
         self, requests: Iterable[RequestPlan], *, selectors: Selectors, screen: Screen, answers: SelectorAnswers
@@ -164,6 +177,7 @@ class ShapeKinds:
         self._names: dict[str, tuple[str, ...] | None] = {}
         self._alike: dict[str, dict[_Key, tuple[Any, ...]]] = {}
         self._kinds: dict[_Key, ShapeKind | None] = {}
+        self._numbers = count()
 
     def find(self, record: SliceRecord, bases: tuple[int, ...]) -> list[ShapeKind | None] | None:
         """Return the kind of each device of a slice; None for devices that no request can have.
@@ -215,10 +229,12 @@ class ShapeKinds:
                 groups |= wanted
         key = (base, *marks)
         if key not in self._kinds:
+            if len(self._kinds) >= KNOWN_KINDS_MAX:
+                self._kinds.clear()  # Equal devices get another number then, which only costs time.
             warns = any(mark not in (True, False) for mark in marks)
             self._kinds[key] = (
                 ShapeKind(
-                    number=len(self._kinds),
+                    number=next(self._numbers),
                     plans=tuple(plans),
                     is_single=len(groups) <= 1 and not warns,
                     counts=bool(device.consumes_counters),

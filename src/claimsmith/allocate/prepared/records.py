@@ -47,6 +47,12 @@ class DeviceRecord:
     def __repr__(self) -> str:
         return f"DeviceRecord({self.id})"
 
+    def forget(self) -> None:
+        """Drop all that was found out for requests."""
+        self.answers.clear()
+        self.derived.clear()
+        self.plans.clear()
+
     def find_attribute(self, name: str) -> DeviceAttribute | None:
         """Return an attribute by fully qualified name; a driver's own may be published without its domain."""
         return find_attribute(self.device, self.id.driver, name)
