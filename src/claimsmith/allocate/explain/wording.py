@@ -8,6 +8,7 @@ from typing import Final
 
 from claimsmith.allocate.explain.devices import NAMES_SHOWN, format_amount, format_names
 from claimsmith.allocate.explain.finding import NodeFinding
+from claimsmith.allocate.explain.nearest_names import suggest_key, suggest_name
 from claimsmith.allocate.explain.obstacles import Obstacles, find_places
 from claimsmith.allocate.explain.relaxations import Relaxation
 from claimsmith.allocate.explain.wording_sets import word_constraint, word_counter, word_group
@@ -129,7 +130,8 @@ class _Writer:
         for record in fallen:
             answer = self._obstacles.evaluate(relaxation, record)
             if isinstance(answer, InputError):
-                errors.setdefault(_problem(answer), []).append(record.id)
+                problem = _problem(answer)
+                errors.setdefault(f"{problem}{suggest_key(problem, record.device)}", []).append(record.id)
             else:
                 false.append(record.id)
         text = relaxation.name or "without an expression"
@@ -166,7 +168,7 @@ class _Writer:
     def _format_rest(self, record: DeviceRecord, name: str, asked: Quantity) -> str:
         capacity = record.device.capacity.get(name)
         if capacity is None:
-            return f"capacity {name} is not there"
+            return f"capacity {name} is not there{suggest_name(name, record.device.capacity)}"
         parts = [self._case.uses[number] for number in self._kept_uses()]
         held = sum(part.use.consumed.get(name, 0) for part in parts if part.device == record.id)
         left = format_amount(max(capacity.value.nanos - held, 0), like=capacity.value)

@@ -6,7 +6,10 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from claimsmith.allocate.explain.nearest_names import find_nearest_name
+from claimsmith.allocate.lint.capacities import lint_capacities
 from claimsmith.allocate.lint.correcting import Corrector
 from claimsmith.allocate.lint.matching import describe_published, find_false_clause, find_nearest_text, select
 from claimsmith.allocate.lint.published import PublishedDevice
@@ -18,6 +21,9 @@ from claimsmith.model.claim import DeviceClass, DeviceConstraint, DeviceRequest,
 from claimsmith.model.device import DeviceTaint
 
 __all__ = ["lint_claim_spec", "lint_class"]
+
+_MILD: Final = frozenset({"request-never-matches", "count", "unknown-capacity", "capacity-amount"})
+"""Rules that an alternative may break while another one can be had."""
 
 
 def lint_class(found: DeviceClass, corrector: Corrector) -> Iterator[Fault]:
@@ -90,13 +96,12 @@ def _lint_request(
     matching: dict[str, tuple[PublishedDevice, ...]],
 ) -> Iterator[Fault]:
     """Yield what is wrong with a request; note which devices each of its alternatives matches."""
-    wishes = _list_wishes(request, path)
-    faults: list[Fault] = []
-    for wish in wishes:
-        faults += _lint_wish(wish, classes, corrector, matching)
-    is_hopeless = not any(matching.get(wish.name) for wish in wishes)
-    for fault in faults:
-        is_mild = fault.rule == "request-never-matches" and not is_hopeless
+    found = [(wish, list(_lint_wish(wish, classes, corrector, matching))) for wish in _list_wishes(request, path)]
+    is_hopeless = not any(
+        matching.get(wish.name) and not any(fault.severity == "error" for fault in faults) for wish, faults in found
+    )
+    for fault in (fault for _, faults in found for fault in faults):
+        is_mild = fault.rule in _MILD and not is_hopeless
         yield replace(fault, severity="warning") if is_mild else fault
 
 
@@ -173,11 +178,12 @@ def _say_false(clause: str, turned_down: int, corrector: Corrector, *, whose: st
 
 
 def _lint_amounts(wish: _Wish, found: Sequence[PublishedDevice], corrector: Corrector) -> Iterator[Fault]:
-    """Yield what keeps a request from devices that its selectors accept: taints on all, and too few on each node."""
+    """Yield what keeps a request from devices that its selectors accept: taints, amounts, and too few on each node."""
     blocked = [(item, find_blocking_taint(item.device.taints, wish.request.tolerations)) for item in found]
     taints = [taint for _, taint in blocked if taint is not None]
     if len(taints) == len(found):
         yield _tell_taints(wish, taints)
+    yield from lint_capacities(wish.request.capacity or {}, found, path=f"{wish.path}.capacity.requests")
     if wish.request.allocation_mode != "ExactCount" or wish.request.count < 2:
         return
     most, node = _find_most(found, corrector)
@@ -281,7 +287,4 @@ def _suggest_attribute(name: str, devices: Sequence[PublishedDevice]) -> str:
     for item in devices:
         own = {key if "/" in key else f"{item.id.driver}/{key}" for key in item.device.attributes}
         common = own if common is None else common & own
-    known = sorted(common or ())
-    same = [item for item in known if item.rpartition("/")[2].lower() == name.rpartition("/")[2].lower()]
-    near = same or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return near[0] if near else ""
+    return find_nearest_name(name, common or ())

@@ -25,6 +25,8 @@ Rule = Literal[
     "constraint-attribute",
     "never-tolerated",
     "count",
+    "unknown-capacity",
+    "capacity-amount",
     "missing-reference",
     "rule-selects-nothing",
     "unknown-node",
