@@ -9,6 +9,7 @@ import typer
 from claimsmith.cli.exits import Exit, tell
 from claimsmith.cli.options import LikeUpstream, OnlyNode, Output
 from claimsmith.cli.output import Format, print_table, print_value
+from claimsmith.cli.short_reasons import shorten_reason
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def allocate(
     if output is Format.TABLE and not decisions:
         tell("nothing waits")
     elif output is Format.TABLE:
-        rows = [(d.target, d.node or "-", _devices(d), d.message) for d in decisions]
+        rows = [(d.target, d.node or "-", _devices(d), shorten_reason(d.message, d.target)) for d in decisions]
         print_table(("TARGET", "NODE", "DEVICES", "WHY NOT"), rows)
     else:
         print_value({"decisions": [decision_value(decision) for decision in decisions]}, output)

@@ -10,6 +10,7 @@ from claimsmith.cli.carrying import Order, carry_out, done_value, show_done
 from claimsmith.cli.exits import Exit
 from claimsmith.cli.options import Output, Yes
 from claimsmith.cli.output import Format, print_table, print_value
+from claimsmith.cli.short_reasons import shorten_reason
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 from claimsmith.errors import InputError
 
@@ -173,7 +174,8 @@ def _show(target: str, found: Preemption, snapshot: ClusterSnapshot) -> None:
         case "leaving":
             typer.echo(f"{target} fits once {', '.join(map(str, found.leaving))} have ended: {places}")
         case "impossible":
-            typer.echo(f"{target}: nobody's removal helps; without all that could go: {found.message}")
+            message = shorten_reason(found.message, target)
+            typer.echo(f"{target}: nobody's removal helps; without all that could go: {message}")
         case "forbidden":
             typer.echo(f"{target}: {found.message}")
         case _:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from claimsmith.cli.short_reasons import shorten_reason
+
 if TYPE_CHECKING:
     from claimsmith.allocate.whatif.draining import PodMove
     from claimsmith.allocate.whatif.trial import PodDecision
@@ -40,4 +42,5 @@ def describe_move(move: PodMove) -> tuple[str, str, str]:
     notes += [f"budget {name} forbids it now" for name in move.budgets]
     if isinstance(move.decision, Placement):
         return move.decision.node, describe_devices(move.decision.claims), "; ".join(notes)
-    return "-", "-", "; ".join([f"waits: {move.decision.message}", *notes])
+    message = shorten_reason(move.decision.message, f"pod/{move.pod.ref}", when="once it waits")
+    return "-", "-", "; ".join([f"waits: {message}", *notes])

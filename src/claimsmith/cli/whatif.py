@@ -9,6 +9,7 @@ import typer
 from claimsmith.cli.exits import Exit, tell
 from claimsmith.cli.options import Output
 from claimsmith.cli.output import Format, print_table, print_value
+from claimsmith.cli.short_reasons import shorten_reason
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 from claimsmith.cli.thought import ChangeTexts
 from claimsmith.errors import InputError
@@ -105,7 +106,8 @@ def _show_queue(before: ClusterSnapshot, after: ClusterSnapshot, place: PlacePod
     elif not values:
         tell("nothing waits")
     else:
-        rows = [(v["pod"], v["before"] or "-", v["node"] or "-", v["message"]) for v in values]
+        why = [shorten_reason(v["message"], f"pod/{v['pod']}") for v in values]
+        rows = [(v["pod"], v["before"] or "-", v["node"] or "-", text) for v, text in zip(values, why, strict=True)]
         print_table(("POD", "NOW", "THEN", "WHY NOT"), rows)
     return all(isinstance(item, Placement) for item in now)
 
@@ -132,7 +134,7 @@ def _show_fill(name: str, found: FitCount, output: Format) -> bool:
     if found.quota is not None and found.quota.copies <= found.on_nodes:
         typer.echo(f"there is room for {found.on_nodes}, but {found.quota.text}")
     if message:
-        typer.echo(f"the next one waits: {message}")
+        typer.echo(f"the next one waits: {shorten_reason(message, f'pod/{name}')}")
     return found.total > 0
 
 
@@ -158,5 +160,6 @@ def _show_purchase(found: NodePurchase, output: Format) -> bool:
         case "impossible":
             typer.echo(f"not even {needed or 'all templates'} do")
     for item in pending:
-        typer.echo(f"pod {item.pod.ref} waits whatever is added: {item.message}")
+        message = shorten_reason(item.message, f"pod/{item.pod.ref}")
+        typer.echo(f"pod {item.pod.ref} waits whatever is added: {message}")
     return not pending

@@ -143,7 +143,7 @@ def test_a_class_selector_tells_the_class() -> None:
     other = slice_(device("a"), driver="nic.example.test")
     found = tell(other, klass("gpu", DRIVER), claim("c", request("r", klass="gpu")))
 
-    assert found[-1].text == f"a: selector of class gpu {DRIVER} is false"
+    assert found[-1].text == f"no device of class gpu: its selector {DRIVER} is false for a"
 
 
 def test_an_error_in_an_expression_names_expression_device_and_key() -> None:

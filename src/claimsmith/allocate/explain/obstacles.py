@@ -43,6 +43,7 @@ class Obstacles:
     devices: tuple[DeviceRecord, ...] = field(init=False)
     used: frozenset[DeviceId] = field(init=False)
     _ordered: list[Relaxation] = field(init=False)
+    _classified: dict[tuple[str, DeviceId], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         case, kept = self.finding.case, self.finding.kept
@@ -55,18 +56,37 @@ class Obstacles:
         )
 
     def find_fallen(self, relaxation: Relaxation) -> tuple[DeviceRecord, ...]:
-        """Return the devices that fall to a reason before they fall to another; all that fall to it if none does."""
+        """Return the devices that fall to a reason before they fall to another; all that fall to it if none does.
+
+        Those that are of no class that is asked for are left out, unless that is the reason or there are no others.
+        """
         failing = [record for record in self.devices if self.blocks(relaxation, record)]
+        if relaxation.part != "class-clause":
+            places = (relaxation.place,) if relaxation.place is not None else find_places(self.finding)
+            meant = [record for record in failing if any(self.is_meant(record, place) for place in places)]
+            failing = meant or failing
         first = [record for record in failing if self._find_first(record) is relaxation]
         return tuple(first or failing)
 
     def find_usable(self, place: Place) -> tuple[DeviceRecord, ...]:
         """Return the devices that no kept reason keeps from one alternative."""
-        return tuple(
+        usable = tuple(
             record
             for record in self.devices
             if not any(self.blocks(r, record) for r in self._ordered if self._concerns(r, place))
         )
+        return tuple(record for record in usable if self.is_meant(record, place)) or usable
+
+    def is_meant(self, record: DeviceRecord, place: Place) -> bool:
+        """Tell whether a device is of the class that an alternative names; one that does not exist has all."""
+        name = self._spec(place).device_class
+        key = (name, record.id)
+        if key not in self._classified:
+            cluster = self.finding.case.cluster
+            selectors = cluster.classes[name].selectors if name in cluster.classes else ()
+            texts = [selector.expression for selector in selectors]
+            self._classified[key] = all(text and cluster.selectors.evaluate(text, record) is True for text in texts)
+        return self._classified[key]
 
     def blocks(self, relaxation: Relaxation, record: DeviceRecord) -> bool:
         """Tell whether a kept reason keeps a device from the claims."""

@@ -15,9 +15,12 @@ __all__ = ["CLAIM_SOURCES", "Part", "Relax", "Relaxation", "Source", "list_place
 
 Part = Literal[
     "request", "count", "all", "gate", "use", "taint", "operations", "binding", "partitions", "group", "counter",
-    "pool", "constraint", "class-clause", "capacity", "clause", "class",
+    "pool", "constraint", "capacity", "clause", "class-clause", "class",
 ]  # fmt: skip
-"""What is relaxed. In this order things are tried to be done without: what holds now before what holds for good."""
+"""What is relaxed. In this order things are tried to be done without: what holds now before what holds for good.
+
+What a class rejects was never meant, so that of what is asked of it as well nothing need be said.
+"""
 
 Relax = Callable[[Draft, int], None]
 """Writes into a draft that only so many pieces are kept; 0 for none."""
@@ -36,9 +39,9 @@ _PARTS: Final[dict[Part, ReasonKind]] = {
     "counter": "counter",
     "pool": "pool-incomplete",
     "constraint": "constraint",
-    "class-clause": "class-selector",
     "capacity": "capacity",
     "clause": "selector",
+    "class-clause": "class-selector",
     "class": "no-class",
 }
 _ORDER: Final = {part: rank for rank, part in enumerate(_PARTS)}

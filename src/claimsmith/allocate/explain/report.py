@@ -22,7 +22,8 @@ def merge_groups(groups: Iterable[NodeGroup]) -> tuple[NodeGroup, ...]:
     """Return the groups with those joined that have reasons of the same rules: those of all nodes, then the largest."""
     found: dict[object, list[NodeGroup]] = {}
     for group in groups:
-        rules = tuple((r.kind, r.claim, r.request, r.data.get("rule", r.text)) for r in group.reasons)
+        told = [reason for reason in group.reasons if not _is_implied(reason)]
+        rules = tuple((r.kind, r.claim, r.request, r.data.get("rule", r.text)) for r in told)
         found.setdefault((rules, group.note), []).append(group)
     merged = [
         NodeGroup(
@@ -41,7 +42,7 @@ def format_explanation(explanation: Explanation) -> str:
     lines = []
     for group in merge_groups(explanation.groups):
         lines.append(f"{_format_nodes(group.nodes)}:" if group.nodes else "on any node:")
-        for place, reasons in _by_place(group.reasons):
+        for place, reasons in _by_place(reason for reason in group.reasons if not _is_implied(reason)):
             lines.append(f"  {place}:" if place else "  all claims:")
             lines += [f"    {reason.text}" for reason in reasons]
         if group.note:
@@ -146,8 +147,14 @@ def _may_pass(group: NodeGroup) -> bool:
     return any(reason.kind in _PASSING for reason in group.reasons)
 
 
+def _is_implied(reason: Reason) -> bool:
+    """Whether another reason of the group says as much to people."""
+    return "implied" in reason.data
+
+
 def _tell(reasons: Sequence[Reason]) -> list[Reason]:
     """The reasons in the order of a note; that a device is wanted goes without saying when there is another one."""
+    reasons = [reason for reason in reasons if not _is_implied(reason)]
     told = [reason for reason in reasons if reason.kind != "count"]
     lone = {(reason.claim, reason.request) for reason in told}
     counts = [

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from claimsmith.allocate.explain.devices import NAMES_SHOWN, format_amount, format_names
+from claimsmith.allocate.explain.draft import Place
 from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.nearest_names import suggest_key, suggest_name
 from claimsmith.allocate.explain.obstacles import Obstacles, find_places
@@ -76,6 +77,7 @@ class _Writer:
         spec = self._spec(relaxation)
         usable = self._obstacles.find_usable(place)
         devices = tuple(record.id for record in usable)
+        places = self._list_alternatives(place) if relaxation.part == "request" else [place]
         if relaxation.part == "all":
             text = f"all devices wanted: {format_names(devices)}" if devices else "all devices wanted, there is none"
             return self._place(relaxation, text, devices, {"wanted": "all", "rule": "all devices wanted"})
@@ -86,10 +88,14 @@ class _Writer:
             more = "" if kept == spec.count else f" ({kept} would be too many already)"
             more += self._format_limit(place[0])
             wanted = f"{_count(spec.count)} wanted{more}"
-        text = f"{wanted}, {self._format_had(usable)}"
+        text = f"{wanted}, {self._format_had(usable, places)}"
         rule = f"{wanted}, {len(devices) or 'none'} can be had"
         data = {"wanted": str(spec.count), "usable": str(len(devices)), "rule": rule}
         return self._place(relaxation, text, devices, data)
+
+    def _list_alternatives(self, place: Place) -> list[Place]:
+        alternatives = self._case.claims[place[0]].spec.requests[place[1]].alternatives
+        return [(*place[:2], number) for number in range(len(alternatives))]
 
     def _format_limit(self, claim: int) -> str:
         """The limit of a claim, where it is what the claim exceeds."""
@@ -104,52 +110,94 @@ class _Writer:
             return "at least 1 device wanted"
         return f"{specs[0].name} wanted" if len(specs) == 1 else f"one of {', '.join(s.name for s in specs)} wanted"
 
-    def _format_had(self, usable: tuple[DeviceRecord, ...]) -> str:
-        """What can be had of what the node has."""
-        names = format_names(record.id for record in usable)
-        total = len(self._obstacles.devices)
-        if not total:
+    def _format_had(self, usable: tuple[DeviceRecord, ...], places: Sequence[Place]) -> str:
+        """What can be had of what the node has of the classes that are asked for."""
+        node, all_of_them = self._case.node.name, self._obstacles.devices
+        if not all_of_them:
             pools = ", ".join(str(pool.id) for pool in self._case.view.pools)
             seen = f"its pools {pools} have no device for it" if pools else "no pool reaches it"
-            return f"node {self._case.node.name} has no device: {seen}"
-        if not usable and total == 1:
-            return f"the only device of node {self._case.node.name} can't be had"
+            return f"node {node} has no device: {seen}"
+        total = sum(any(self._obstacles.is_meant(record, place) for place in places) for record in all_of_them)
+        classes = f"of class {' or '.join(dict.fromkeys(self._spec_at(place).device_class for place in places))}"
+        if not total:
+            return f"node {node} has no device {classes}"
+        where = f"of node {node}" if total == len(all_of_them) else f"{classes} on node {node}"
         if not usable:
-            return f"none of the {_count(total)} of node {self._case.node.name} can be had"
+            return (
+                f"the only device {where} can't be had"
+                if total == 1
+                else f"none of the {_count(total)} {where} can be had"
+            )
+        names = format_names(record.id for record in usable)
         if len(usable) == total:
-            return f"node {self._case.node.name} has {total}: {names}"
-        return f"{len(usable)} of the {_count(total)} of node {self._case.node.name} can be had: {names}"
+            return f"node {node} has {total}{'' if total == len(all_of_them) else f' {classes}'}: {names}"
+        return f"{len(usable)} of the {_count(total)} {where} can be had: {names}"
 
     # --- selectors ----------------------------------------------------------------------------------------------------
 
     def _write_clause(self, relaxation: Relaxation) -> Reason:
-        whose = f"selector of class {relaxation.subject}" if relaxation.part == "class-clause" else "selector"
+        if relaxation.part == "class-clause":
+            return self._write_class_clause(relaxation)
         fallen = self._obstacles.find_fallen(relaxation)
-        sentences, errors = [], dict[str, list[DeviceId]]()
-        false = []
-        for record in fallen:
+        false, errors = self._judge(relaxation, fallen)
+        text = relaxation.name or "without an expression"
+        sentences = [f"{format_names(false)}: selector {text} is false"] if false else []
+        sentences += [
+            f"{format_names(devices)}: selector {text} can't be evaluated: {problem}"
+            for problem, devices in errors.items()
+        ]
+        if not sentences:
+            sentences.append(f"selector {text} is true for no device of node {self._case.node.name}")
+        data = {"expression": relaxation.name, "rule": f"selector {text} is false"}
+        return self._place_clause(relaxation, "; ".join(sentences), fallen, data, errors=errors, fails=not false)
+
+    def _write_class_clause(self, relaxation: Relaxation) -> Reason:
+        """That devices are of another class goes without saying where there are others."""
+        fallen, name = self._obstacles.find_fallen(relaxation), str(relaxation.subject)
+        false, errors = self._judge(relaxation, fallen)
+        text = relaxation.name or "without an expression"
+        parts = [f"is false for {format_names(false)}"] if false else []
+        parts += [f"can't be evaluated for {format_names(devices)}: {problem}" for problem, devices in errors.items()]
+        data = {"expression": relaxation.name, "class": name, "rule": f"no device of class {name}: {text}"}
+        places = [place for place in find_places(self._finding) if self._spec_at(place).device_class == name]
+        if any(self._obstacles.is_meant(record, place) for record in self._obstacles.devices for place in places):
+            data["implied"] = "by the count"
+            sentence = f"not of class {name}: its selector {text} {'; '.join(parts)}"
+        else:
+            sentence = f"no device of class {name}: its selector {text} {'; '.join(parts) or 'is true for none'}"
+        return self._place_clause(relaxation, sentence, fallen, data, errors=errors, fails=not false)
+
+    def _judge(
+        self, relaxation: Relaxation, records: Iterable[DeviceRecord]
+    ) -> tuple[list[DeviceId], dict[str, list[DeviceId]]]:
+        """Return the devices for which a clause is false, and those for which it fails, by what is wrong."""
+        false, errors = list[DeviceId](), dict[str, list[DeviceId]]()
+        for record in records:
             answer = self._obstacles.evaluate(relaxation, record)
             if isinstance(answer, InputError):
                 problem = _problem(answer)
                 errors.setdefault(f"{problem}{suggest_key(problem, record.device)}", []).append(record.id)
             else:
                 false.append(record.id)
-        text = relaxation.name or "without an expression"
-        if false:
-            sentences.append(f"{format_names(false)}: {whose} {text} is false")
-        for problem, devices in errors.items():
-            sentences.append(f"{format_names(devices)}: {whose} {text} can't be evaluated: {problem}")
-        if not sentences:
-            sentences.append(f"{whose} {text} is true for no device of node {self._case.node.name}")
-        data = {"expression": relaxation.name, "rule": f"{whose} {text} is false"}
-        if relaxation.part == "class-clause":
-            data["class"] = str(relaxation.subject)
-        if errors:
-            data["error"] = "; ".join(errors)
-        if errors and not false:
-            data["rule"] = f"{whose} {text} can't be evaluated: {'; '.join(errors)}"
-            return self._place(relaxation, "; ".join(sentences), [r.id for r in fallen], data, kind="selector-error")
-        return self._place(relaxation, "; ".join(sentences), [r.id for r in fallen], data)
+        return false, errors
+
+    def _place_clause(
+        self,
+        relaxation: Relaxation,
+        text: str,
+        fallen: Sequence[DeviceRecord],
+        data: dict[str, str],
+        *,
+        errors: Iterable[str],
+        fails: bool,
+    ) -> Reason:
+        """A clause that is false for no device, but fails for some, is told as what is wrong with it."""
+        problem, kind = "; ".join(errors), ""
+        if problem:
+            data = {**data, "error": problem}
+        if problem and fails:
+            kind, data["rule"] = "selector-error", f"{data['rule'].removesuffix(' is false')} fails: {problem}"
+        return self._place(relaxation, text, [record.id for record in fallen], data, kind=kind)
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
@@ -281,7 +329,10 @@ class _Writer:
         return (next(iter(refs)), "") if len(refs) == 1 else (None, "")
 
     def _spec(self, relaxation: Relaxation) -> SubRequest:
-        claim, request, alternative = relaxation.place or (0, 0, 0)
+        return self._spec_at(relaxation.place or (0, 0, 0))
+
+    def _spec_at(self, place: Place) -> SubRequest:
+        claim, request, alternative = place
         return self._case.claims[claim].spec.requests[request].alternatives[alternative]
 
     def _kept_uses(self) -> Iterator[int]:
