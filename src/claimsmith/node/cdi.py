@@ -22,7 +22,15 @@ from claimsmith.model.prepared import ClaimKey, Mount, PreparedDevice, PreparedD
 from claimsmith.node.cdi_edits import check_environment, plan_edits
 from claimsmith.node.entry import HeldDevice, PreparedClaim
 
-__all__ = ["CDI_VERSION", "CdiPlan", "cdi_kind", "find_described_claim", "find_mounted_files", "plan_cdi_spec"]
+__all__ = [
+    "CDI_VERSION",
+    "CdiPlan",
+    "cdi_kind",
+    "find_described_claim",
+    "find_mounted_files",
+    "plan_cdi_spec",
+    "plan_entry",
+]
 
 CDI_VERSION: Final = "0.6.0"
 """Version that the files name: the lowest with annotations and device names that begin with a digit."""
@@ -90,6 +98,11 @@ def cdi_kind(driver: str) -> str:
     return f"k8s.{driver}/claim"
 
 
+def plan_entry(request: PrepareRequest, *, driver: str, boot_id: str) -> PreparedClaim:
+    """Return what to remember of a claim once it is prepared: it is known before the driver is called."""
+    return _with_ids(PreparedClaim.begun(request, boot_id), cdi_kind(driver))
+
+
 def plan_cdi_spec(
     request: PrepareRequest,
     prepared: PreparedDevices,
@@ -113,7 +126,7 @@ def plan_cdi_spec(
     """
     answers = _with_mounts(_match_answers(request, prepared), mounts or {})
     check_environment(answers, prepared.common)
-    entry = _with_ids(PreparedClaim.begun(request, boot_id), cdi_kind(driver))
+    entry = plan_entry(request, driver=driver, boot_id=boot_id)
     note = _ClaimNote(namespace=request.claim.namespace, name=request.claim.name, uid=request.claim.uid, boot=boot_id)
     document: dict[str, object] = {
         "cdiVersion": CDI_VERSION,

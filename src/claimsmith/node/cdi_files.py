@@ -11,7 +11,7 @@ import msgspec
 from claimsmith.errors import ConfigError
 from claimsmith.model.prepared import ClaimKey
 from claimsmith.node.cdi import cdi_kind, find_described_claim, find_mounted_files
-from claimsmith.node.durable import remove_durable, write_whole
+from claimsmith.node.durable import remove_whole, write_whole
 from claimsmith.node.entry import PreparedClaim, parse_uid
 from claimsmith.telemetry import get_logger, log_event
 
@@ -54,10 +54,12 @@ class CdiFiles:
     def remove(self, claim: ClaimKey) -> None:
         """Remove the file of a claim; none is no error.
 
+        It may be back after a loss of power: in the next boot it does not count.
+
         Raises:
             ConfigError: The folder can't be written.
         """
-        remove_durable(self.path_of(claim))
+        remove_whole(self.path_of(claim))
 
     def describes(self, entry: PreparedClaim, *, mounted_from: Path | None = None) -> bool:
         """Tell whether the file of a claim is there, whole, and defines the devices of the entry for the same boot.

@@ -7,13 +7,16 @@ Version 1 had no grants. It reads and writes a file of version 2 as long as ther
 there are some, since it would give the same devices away again.
 
 Order of writes, so that a stop between any two is mended when the kubelet calls again:
-    prepare:    entry (begun) → driver → metadata and status → CDI file → entry (finished) → answer
+    prepare:    entry → driver → metadata and status → CDI file → answer
     unprepare:  CDI file removed → driver → metadata and status removed → entry removed → answer
-An entry that was begun already holds its devices. A finished entry counts only while its CDI file describes it.
+An entry holds its devices from the moment it is written. It counts as prepared only while its CDI file describes it, so
+that it need not be written again for that. Grants, which may have no CDI file, have two: one begun, one finished.
 
-All of it is on the disk before the answer. An entry that was begun outlives the process at once, but perhaps no loss of
-power: its devices are reset by that, nobody was told of them, and the kubelet, which has the claim on its own books,
-calls again.
+What is written before the driver is called is flushed, and outlives the process under its name at once; after a loss of
+power the file may be the one before, as with the kubelet's own checkpoints. Devices are reset by that, and the kubelet,
+which has the claim on its own books, calls again. Finished grants, and what is removed, are on the disk for good.
+
+Source of the comparison: writeFile in pkg/kubelet/util/store/filestore.go of kubernetes v1.37.2.
 """
 
 from __future__ import annotations
@@ -237,7 +240,7 @@ class Checkpoint:
         self._write(self._with(entries))
 
     def begin(self, entry: PreparedClaim | Grant) -> None:
-        """Keep an entry of which nobody was told yet; `put` follows before somebody is.
+        """Keep an entry before the driver is called: no process forgets it, and a loss of power leaves a whole file.
 
         Raises:
             ConfigError: The file can't be written; memory is then unchanged too.

@@ -1,6 +1,7 @@
 """The files of a claim besides its CDI file: metadata for its containers, and what its status must say.
 
-All of it is in the driver's own folder, is written before the claim counts as prepared, and goes when it does.
+All of it is in the driver's own folder, is written before the claim counts as prepared, and goes when it does. As CDI
+files, it need not outlive a loss of power: in the next boot the claim is prepared again.
     dra-device-metadata/<namespace>_<claim>/<request>/metadata.json
     claim-status/<uid>.json
 
@@ -22,7 +23,7 @@ from claimsmith.errors import ConfigError
 from claimsmith.kubelet.paths import make_folder
 from claimsmith.model.prepared import ClaimKey, Mount, PreparedDevices, PrepareRequest
 from claimsmith.node.claimstatus import ClaimStatus, encode_claim_status, find_claim_status, plan_claim_status
-from claimsmith.node.durable import remove_durable, write_durable, write_in_place
+from claimsmith.node.durable import remove_whole, write_in_place, write_whole
 from claimsmith.node.entry import parse_uid
 from claimsmith.node.metadata import MetadataFile, MetadataPolicy, metadata_mount, plan_metadata
 from claimsmith.telemetry import get_logger, log_event
@@ -82,7 +83,7 @@ class ClaimFiles:
         uids = {claim.uid for claim in claims}
         for path in _list(self._statuses):
             if path.stem not in uids:
-                remove_durable(path)
+                remove_whole(path)
 
     def write(self, request: PrepareRequest, prepared: PreparedDevices) -> Mapping[str, Mount]:
         """Write the files of a claim; return, by request, what its containers must mount.
@@ -97,7 +98,7 @@ class ClaimFiles:
         for file in files:
             path = self._metadata_path(request.claim, file.request)
             make_folder(path.parent)
-            write_durable(path, file.data)
+            write_whole(path, file.data)
             mounts[file.request] = metadata_mount(request, file.request, driver=self._driver, host_path=str(path))
         return mounts
 
@@ -133,7 +134,7 @@ class ClaimFiles:
         status = plan_claim_status(request, prepared, now_s=self._now_s(), before=self.find_status(request.claim.uid))
         if status.devices:
             make_folder(self._statuses)
-            write_durable(self._status_path(request.claim), encode_claim_status(status))
+            write_whole(self._status_path(request.claim), encode_claim_status(status))
         else:
             _remove_in(self._statuses, self._status_path(request.claim))
 
@@ -166,7 +167,7 @@ class ClaimFiles:
 def _remove_in(folder: Path, path: Path) -> None:
     """Remove a file, if its folder is there at all."""
     if folder.exists():
-        remove_durable(path)
+        remove_whole(path)
 
 
 def _folder_name(claim: ClaimKey) -> str:

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from claimsmith.errors import ConfigError
 
-__all__ = ["locked", "move_aside", "remove_durable", "write_durable", "write_in_place", "write_ordered", "write_whole"]
+__all__ = [
+    "locked",
+    "move_aside",
+    "remove_durable",
+    "remove_whole",
+    "write_durable",
+    "write_in_place",
+    "write_ordered",
+    "write_whole",
+]
 
 
 def write_durable(path: Path, data: bytes) -> None:
@@ -67,10 +76,24 @@ def remove_durable(path: Path) -> bool:
     Raises:
         ConfigError: The folder is read-only.
     """
+    return _remove(path, is_flushed=True)
+
+
+def remove_whole(path: Path) -> bool:
+    """Remove a file as `remove_durable` does, without waiting for the disk: after a loss of power it may be back.
+
+    Raises:
+        ConfigError: The folder is read-only.
+    """
+    return _remove(path, is_flushed=False)
+
+
+def _remove(path: Path, *, is_flushed: bool) -> bool:
     try:
         _hidden(path).unlink(missing_ok=True)
         path.unlink()
-        _sync_folder(path.parent)
+        if is_flushed:
+            _sync_folder(path.parent)
     except FileNotFoundError:
         return False
     except OSError as error:

@@ -56,7 +56,8 @@ class PreparedClaim:
 
     Args:
         boot_id: The boot during which the driver prepared it; a reboot resets devices.
-        finished: False from before the driver is called until its CDI file is written.
+        finished: False while a grant is begun. That of a claim is True from its first write on: whether it is prepared
+            is told by its CDI file.
     """
 
     claim: ClaimKey
@@ -66,7 +67,7 @@ class PreparedClaim:
 
     @classmethod
     def begun(cls, request: PrepareRequest, boot_id: str) -> PreparedClaim:
-        """Return the entry for a claim whose preparation begins."""
+        """Return the entry without what only those who were prepared have."""
         devices = tuple(
             HeldDevice(id=device.id, request=device.request, share_id=device.share_id, admin_access=device.admin_access)
             for device in request.devices

@@ -172,12 +172,13 @@ class NodePlugin:
         Raises:
             ConfigError: A folder or a socket can't be used, or a later version wrote the checkpoint.
         """
+        loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             stack.callback(self._executor.shutdown, wait=False, cancel_futures=True)
             for folder in (self._folder, self._paths.plugins_registry, self._paths.cdi):
                 make_folder(folder)
-            await asyncio.get_running_loop().run_in_executor(self._executor, self._preparation.open)
-            self.unanswered = tuple(entry.claim for entry in self.prepared() if not entry.finished)
+            await loop.run_in_executor(self._executor, self._preparation.open)
+            self.unanswered = await loop.run_in_executor(self._executor, self._preparation.find_unanswered)
             self.is_serving = not self._only_if_held or bool(self.prepared())
             for server in (self._service, self._registrar) if self.is_serving else ():
                 await server.start()

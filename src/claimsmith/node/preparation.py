@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from claimsmith.errors import ClaimNotReadyError
 from claimsmith.model.prepared import ClaimKey, PrepareRequest
-from claimsmith.node.cdi import plan_cdi_spec
+from claimsmith.node.cdi import plan_cdi_spec, plan_entry
 from claimsmith.node.cdi_files import CdiFiles
 from claimsmith.node.checkpoint import Checkpoint
 from claimsmith.node.claimfiles import ClaimFiles
@@ -82,8 +82,20 @@ class Preparation:
         with self.ledger.writing() as checkpoint:
             return self._find_answer(checkpoint, claim.uid)
 
+    def find_unanswered(self) -> tuple[ClaimKey, ...]:
+        """Return the claims that a stopped process had begun in this boot, and not finished."""
+        with self.ledger.writing() as checkpoint:
+            return tuple(
+                entry.claim
+                for entry in checkpoint.claims()
+                if entry.boot_id == self._boot_id and self._find_answer(checkpoint, entry.claim.uid) is None
+            )
+
     def prepare(self, request: PrepareRequest) -> PreparedClaim:
         """Prepare a claim, or return what was prepared before.
+
+        What is written of the claim before the driver is called says already all that there is to say of it; that it is
+        prepared is said by its CDI file.
 
         Raises:
             ClaimNotReadyError: The claim was prepared with other devices, or its uid is unusable.
@@ -92,21 +104,22 @@ class Preparation:
             DriverError: The driver failed or gave an answer that containers can't use.
             ConfigError: A file can't be written.
         """
-        wanted = PreparedClaim.begun(request, self._boot_id)
+        wanted = plan_entry(request, driver=self._driver.name, boot_id=self._boot_id)
         parse_uid(request.claim)
         with self.ledger.writing() as checkpoint:
             self._settle_other_devices(checkpoint, wanted)
             if (known := self._find_answer(checkpoint, request.claim.uid)) is not None:
                 return known
             self.ledger.check_claim(wanted)
-            checkpoint.begin(wanted)
+            self._cdi.remove(request.claim)
+            if checkpoint.find(request.claim.uid) != wanted:
+                checkpoint.begin(wanted)
             prepared = self._call("prepare", lambda: self._driver.prepare(request))
             mounts = self.files.write(request, prepared)
             plan = plan_cdi_spec(request, prepared, driver=self._driver.name, boot_id=self._boot_id, mounts=mounts)
             self._cdi.write(request.claim, plan.document)
-            checkpoint.put(plan.entry)
         self._report()
-        return plan.entry
+        return wanted
 
     def refresh(self, request: PrepareRequest) -> bool:
         """Ask the driver again what it tells of a prepared claim; return whether that is anything new.
@@ -154,7 +167,7 @@ class Preparation:
         known = checkpoint.find(wanted.claim.uid)
         if known is None or known.has_devices_of(wanted):
             return
-        if known.finished:
+        if self._find_answer(checkpoint, wanted.claim.uid) is not None:
             held = ", ".join(str(device.id) for device in known.devices)
             raise ClaimNotReadyError(wanted.claim, f"found it prepared with {held}, allowed the devices allocated now")
         self._call("unprepare", lambda: self._driver.unprepare(known.claim))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,6 +96,23 @@ def test_entries_outlive_the_process(tmp_path: Path) -> None:
     first.remove("u1")
 
     assert opened(tmp_path / PATH).claims() == (entry("u2"),)
+
+
+def test_what_is_put_and_removed_is_on_the_disk_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint, flushed, flush = opened(tmp_path / PATH), list[tuple[str, bool]](), os.fsync
+
+    def note(descriptor: int) -> None:
+        """Remember what was flushed, and whether the file knew the grant by then."""
+        name = Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
+        flushed.append((name, b"gpu-0" in (tmp_path / PATH).read_bytes()))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    checkpoint.put(grant("gpu-0"))
+    checkpoint.remove_grant(grant("gpu-0").uid)
+
+    hidden, folder = f".{PATH.name}.tmp", tmp_path.name
+    assert flushed == [(hidden, False), (folder, True), (hidden, True), (folder, False)]
 
 
 def test_grants_outlive_the_process(tmp_path: Path) -> None:

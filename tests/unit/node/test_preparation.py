@@ -69,22 +69,58 @@ def test_the_answer_outlives_the_process(bench: Bench) -> None:
     assert bench.driver.calls == [("prepare", "uid-claim")]
 
 
-def test_the_finished_entry_and_its_name_are_on_the_disk_before_the_answer_after_three_flushes(
+def test_the_entry_of_a_claim_is_flushed_and_named_before_the_driver_is_called_and_nothing_else_is(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    preparation, flushed, flush = bench.start(), list[tuple[str, bool]](), os.fsync
+    preparation, events, flush = bench.start(), list[tuple[str, bool]](), os.fsync
+
+    def find_entry() -> bool:
+        return b"uid-claim" in (bench.folder / CHECKPOINT_FILE).read_bytes()
 
     def note(descriptor: int) -> None:
-        """Remember what was flushed, and the checkpoint as it would be found after a loss of power."""
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        flushed.append((path.name, b'"finished":true' in (bench.folder / CHECKPOINT_FILE).read_bytes()))
+        events.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")).name, find_entry()))
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
+    bench.driver.fail = lambda operation: events.append((operation, find_entry()))
     preparation.prepare(ask())
 
-    hidden = f".{CHECKPOINT_FILE}.tmp"
-    assert flushed == [(hidden, False), (hidden, False), ("plugin", True)]
+    assert events == [(f".{CHECKPOINT_FILE}.tmp", False), ("prepare", True)]
+
+
+def test_a_claim_that_is_prepared_again_is_not_written_again(bench: Bench) -> None:
+    preparation = bench.start()
+    preparation.prepare(ask())
+    (bench.cdi / bench.files()[0]).unlink()
+    before = (bench.folder / CHECKPOINT_FILE).stat()
+    preparation.prepare(ask())
+
+    assert (bench.folder / CHECKPOINT_FILE).stat() == before
+
+
+def test_what_was_written_before_a_failed_preparation_is_no_answer(bench: Bench) -> None:
+    bench.driver = TellingDriver()
+    preparation = bench.start()
+    preparation.prepare(ask())
+    (path,) = bench.folder.glob("dra-device-metadata/*/*/metadata.json")
+    path.unlink()
+    bench.driver.fail = _raise_once()
+    with pytest.raises(DriverError):
+        preparation.prepare(ask())
+
+    assert (preparation.find_answer(claim_key()), bench.files()) == (None, [])
+
+
+def test_claims_of_which_a_stopped_process_gave_no_answer_are_known(bench: Bench) -> None:
+    preparation = bench.start()
+    preparation.prepare(ask("answered", "gpu-0"))
+    bench.driver.fail = _raise_once()
+    with pytest.raises(DriverError):
+        preparation.prepare(ask("begun", "gpu-1"))
+
+    assert bench.start().find_unanswered() == (claim_key("begun"),)
+    bench.boot_id = "second-boot"
+    assert bench.start().find_unanswered() == ()
 
 
 def test_a_device_of_another_claim_is_refused_with_its_holder(bench: Bench) -> None:
@@ -307,7 +343,7 @@ def _raise_once() -> Callable[[str], None]:
     return fail
 
 
-STEPS = range(1, 7)
+STEPS = range(1, 8)
 """Changes of file names in one prepare and one unprepare."""
 
 
