@@ -35,7 +35,7 @@ MANY: Final[dict[str, Any]] = {
         for number in range(64)
     ]
 }
-STARTS, PODS = 5, 10
+STARTS, PODS, PROBES = 5, 10, 5
 
 
 def main() -> int:
@@ -113,6 +113,15 @@ async def _measure(bench: Bench) -> AsyncIterator[NodeFigure]:
         yield NodeFigure(
             name="pod-ready", ours=prepared.ready_s, goal=None, go="0.20–0.35", pydra="0.17–0.30", unit="s",
             work=f"from the creation of a pod with a claim until it is ready, mean of {PODS}",
+        )  # fmt: skip
+        alone = await bench.measure_alone(PROBES)
+        yield NodeFigure(
+            name="one-flush", ours=alone.flush_ms, goal=None, unit="ms",
+            work=f"what the disk alone takes for one flush of 4 KiB, mean while {PROBES} pods start: `prepare` has one",
+        )  # fmt: skip
+        yield NodeFigure(
+            name="one-read", ours=alone.read_ms, goal=None, unit="ms",
+            work="what the API server alone takes for one read of a claim, in the same time: `prepare` has one",
         )  # fmt: skip
     async with bench.agent():
         yield NodeFigure(

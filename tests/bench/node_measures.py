@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient
 from tests.cluster.agents import AgentProcess, agent_command
 from tests.cluster.cleaning import delete_pods
@@ -24,11 +24,13 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import device_class, exactly, pod, template
 from tests.cluster.watching import is_ready, wait_for, wait_for_object
 
-__all__ = ["Bench", "Memory", "OtherLoad", "Prepare", "Start", "config_text", "controlling"]
+__all__ = ["Alone", "Bench", "Memory", "OtherLoad", "Prepare", "Start", "config_text", "controlling"]
 
 DRIVER = "sim.claimsmith.dev"
 _IDLE_S = 20.0
 _SETTLE_S = 5.0
+_PROBE_S = 0.02
+_PROBE_BYTES = 4096
 _MIB = 1024.0
 
 
@@ -56,6 +58,14 @@ class Prepare:
     mean_ms: float
     cpu_ms: float
     ready_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """What no plugin can do without, measured while pods start: means of one flush and of one read of a claim."""
+
+    flush_ms: float
+    read_ms: float
 
 
 class OtherLoad:
@@ -145,6 +155,31 @@ class Bench:
             ready_s=sum(ready_s) / len(ready_s),
         )
 
+    async def measure_alone(self, count: int) -> Alone:
+        """Run pods one after the other, and meanwhile flush files on the node's disk and read the pod's claim."""
+        flushes_s, reads_s = list[float](), list[float]()
+        probing = asyncio.create_task(self._probe(flushes_s, reads_s))
+        try:
+            for number in range(count):
+                await self.measure_pod(f"probe-{number}")
+        finally:
+            probing.cancel()
+            await asyncio.gather(probing, return_exceptions=True)
+        return Alone(
+            flush_ms=1000.0 * sum(flushes_s) / len(flushes_s), read_ms=1000.0 * sum(reads_s) / max(len(reads_s), 1)
+        )
+
+    async def _probe(self, flushes_s: list[float], reads_s: list[float]) -> None:
+        """Add up what a flush and a read take, again and again, until cancelled; the seconds of each are appended."""
+        file = self.cluster.folder / "probe"
+        while True:
+            flushes_s.append(await asyncio.to_thread(_time_flush, file))
+            for claim in (await self.client.list(RESOURCE_CLAIM, namespace="default", limit=1)).items:
+                start_s = time.monotonic()
+                await self.client.get(RESOURCE_CLAIM, claim["metadata"]["name"], namespace="default")
+                reads_s.append(time.monotonic() - start_s)
+            await asyncio.sleep(_PROBE_S)
+
     async def measure_pod(self, name: str) -> float:
         """Return the seconds from the creation of a pod with a claim until it is ready."""
         start_s = time.monotonic()
@@ -219,6 +254,15 @@ async def controlling(cluster: RealCluster) -> AsyncIterator[None]:
         yield
     finally:
         await controller.stop()
+
+
+def _time_flush(file: Path) -> float:
+    """Return the seconds that one file takes until it is on the disk, written and flushed by nobody but us."""
+    with file.open("wb", buffering=0) as stream:
+        stream.write(os.urandom(_PROBE_BYTES))
+        start_s = time.monotonic()
+        os.fsync(stream.fileno())
+        return time.monotonic() - start_s
 
 
 def _read_metrics(port: int) -> str:

@@ -192,8 +192,9 @@ class DraPlugin:
             self._tell(claim)
 
     def _tell(self, claim: ClaimKey) -> None:
+        """Let the observer know once the call is answered: the kubelet need not wait while it looks at files."""
         if self._observer is not None:
-            self._observer.note(claim)
+            asyncio.get_running_loop().call_soon(self._observer.note, claim)
 
     async def _prepare_once(self, claim: ClaimKey, unprepared_before: int) -> PreparedClaim:
         def check_wanted() -> None:
@@ -291,7 +292,9 @@ class DraPlugin:
         if len(claims) > CLAIMS_MAX:
             raise PluginCallError(f"{operation}: found {len(claims)} claims, allowed {CLAIMS_MAX}; ask for fewer")
         keys = {claim.uid: ClaimKey(namespace=claim.namespace, name=claim.name, uid=claim.uid) for claim in claims}
-        outcomes = await asyncio.gather(*(self._attempt(operation, key, act) for key in keys.values()))
+        attempts = [self._attempt(operation, key, act) for key in keys.values()]
+        # A single one, as of nearly every pod, is answered without a round of the event loop.
+        outcomes = [await attempts[0]] if len(attempts) == 1 else await asyncio.gather(*attempts)
         return dict(zip(keys, outcomes, strict=True))
 
     async def _attempt(
@@ -303,5 +306,8 @@ class DraPlugin:
             level = logging.WARNING if isinstance(error, ClaimsmithError) else logging.ERROR
             log_event(_log, level, f"Claim not {operation}d", claim=claim, uid=claim.uid, reason=error)
             return error
-        log_event(_log, logging.INFO, f"Claim {operation}d", claim=claim, uid=claim.uid, driver=self._driver)
+        asyncio.get_running_loop().call_soon(self._log_done, operation, claim)
         return outcome
+
+    def _log_done(self, operation: str, claim: ClaimKey) -> None:
+        log_event(_log, logging.INFO, f"Claim {operation}d", claim=claim, uid=claim.uid, driver=self._driver)
