@@ -88,6 +88,14 @@ class Obstacles:
             self._classified[key] = all(text and cluster.selectors.evaluate(text, record) is True for text in texts)
         return self._classified[key]
 
+    def is_asked_for(self, record: DeviceRecord, place: Place) -> bool:
+        """Tell whether a device is of the class and meets the selectors of an alternative, relaxed or not."""
+        evaluate = self.finding.case.cluster.selectors.evaluate
+        claim, request, alternative = place
+        spec = self.finding.case.asked[claim].spec.requests[request].alternatives[alternative]
+        texts = [selector.expression for selector in spec.selectors]
+        return self.is_meant(record, place) and all(text and evaluate(text, record) is True for text in texts)
+
     def blocks(self, relaxation: Relaxation, record: DeviceRecord) -> bool:
         """Tell whether a kept reason keeps a device from the claims."""
         match relaxation.part:

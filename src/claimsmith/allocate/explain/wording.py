@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from claimsmith.allocate.explain.devices import NAMES_SHOWN, format_amount, format_names
@@ -12,7 +12,8 @@ from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.nearest_names import suggest_key, suggest_name
 from claimsmith.allocate.explain.obstacles import Obstacles, find_places
 from claimsmith.allocate.explain.relaxations import Relaxation
-from claimsmith.allocate.explain.wording_sets import word_constraint, word_counter, word_group
+from claimsmith.allocate.explain.wording_counters import word_counter
+from claimsmith.allocate.explain.wording_sets import word_constraint, word_group
 from claimsmith.allocate.prepared.pools import PoolView
 from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.errors import CelError, InputError
@@ -131,7 +132,16 @@ class _Writer:
         names = format_names(record.id for record in usable)
         if len(usable) == total:
             return f"node {node} has {total}{'' if total == len(all_of_them) else f' {classes}'}: {names}"
-        return f"{len(usable)} of the {_count(total)} {where} can be had: {names}"
+        have = "would do" if self._is_joint(len(usable), places) else "can be had"
+        return f"{len(usable)} of the {_count(total)} {where} {have}: {names}"
+
+    def _is_joint(self, usable: int, places: Sequence[Place]) -> bool:
+        """Whether there are enough devices, so that it must be something else that keeps them away."""
+        kept = self._finding.kept.items()
+        needed = sum(keep for r, keep in kept if r.part == "count" and r.place in places)
+        return usable >= max(needed, 1) and any(
+            r.part in ("counter", "group", "constraint") for r in self._finding.kept
+        )
 
     # --- selectors ----------------------------------------------------------------------------------------------------
 
@@ -217,8 +227,7 @@ class _Writer:
         capacity = record.device.capacity.get(name)
         if capacity is None:
             return f"capacity {name} is not there{suggest_name(name, record.device.capacity)}"
-        parts = [self._case.uses[number] for number in self._kept_uses()]
-        held = sum(part.use.consumed.get(name, 0) for part in parts if part.device == record.id)
+        held = record.use.consumed.get(name, 0)
         left = format_amount(max(capacity.value.nanos - held, 0), like=capacity.value)
         if capacity.policy is not None and capacity.value.nanos - held >= asked.nanos:
             return f"{asked} of {name} is no amount that it gives"
@@ -334,11 +343,6 @@ class _Writer:
     def _spec_at(self, place: Place) -> SubRequest:
         claim, request, alternative = place
         return self._case.claims[claim].spec.requests[request].alternatives[alternative]
-
-    def _kept_uses(self) -> Iterator[int]:
-        for relaxation, keep in self._finding.kept.items():
-            if relaxation.part == "use":
-                yield from relaxation.uses[:keep]
 
 
 def _format_holders(holders: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
-"""Sentences about devices that can't be had together: constraints, counters, compatibility groups."""
+"""Sentences about devices that can't be had together: constraints, compatibility groups."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from claimsmith.allocate.explain.devices import format_amount, format_names
+from claimsmith.allocate.explain.devices import format_names
 from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.obstacles import Obstacles, find_places
 from claimsmith.allocate.explain.relaxations import Relaxation
@@ -12,9 +12,9 @@ from claimsmith.allocate.prepared.constraints import AttributeValue, read_value
 from claimsmith.allocate.prepared.records import DeviceRecord
 from claimsmith.errors import InputError
 from claimsmith.model.claim import DeviceConstraint
-from claimsmith.model.names import CounterId, DeviceId, PoolId
+from claimsmith.model.names import DeviceId
 
-__all__ = ["Sentence", "word_constraint", "word_counter", "word_group"]
+__all__ = ["Sentence", "word_constraint", "word_group"]
 
 Sentence = tuple[str, tuple[DeviceId, ...], dict[str, str]]
 """A sentence, the devices that it is about, and its parts for machines."""
@@ -76,45 +76,6 @@ def _read(finding: NodeFinding, record: DeviceRecord, name: str, derived: str) -
     if isinstance(found, InputError):
         return None
     return read_value(found, lists=case.features.list_type_attributes)
-
-
-def word_counter(finding: NodeFinding, obstacles: Obstacles, relaxation: Relaxation) -> Sentence:
-    """Say what is left of a counter beside the uses that are kept, and what devices take of it."""
-    pool, counter = _read_counter(relaxation)
-    case = finding.case
-    total = next(
-        item.counters[counter.counter]
-        for slice in case.slices
-        if slice.pool_id == pool
-        for item in slice.shared_counters
-        if item.name == counter.counter_set and counter.counter in item.counters
-    )
-    taken = sum(
-        dict(record.consumption).get(counter, 0)
-        for record in case.records.values()
-        if record.id in obstacles.used and record.id.pool_id == pool
-    )
-    takers: dict[int, list[DeviceId]] = defaultdict(list)
-    for record in obstacles.devices:
-        nanos = dict(record.consumption).get(counter, 0)
-        if nanos and record.id.pool_id == pool and record.id not in obstacles.used:
-            takers[nanos].append(record.id)
-    left = format_amount(max(total.nanos - taken, 0), like=total)
-    needed = "; ".join(
-        f"{format_amount(nanos, like=total)} needed for {'each of ' if len(devices) > 1 else ''}{format_names(devices)}"
-        for nanos, devices in sorted(takers.items())
-    )
-    where = f"counter {counter.counter} of set {counter.counter_set}: {left} of {total} left"
-    data = {"counter": str(counter), "pool": str(pool), "left": left, "total": str(total), "rule": where}
-    devices = tuple(device for found in takers.values() for device in found)
-    return f"{where}, {needed}" if needed else where, devices, data
-
-
-def _read_counter(relaxation: Relaxation) -> tuple[PoolId, CounterId]:
-    subject = relaxation.subject
-    if isinstance(subject, tuple) and isinstance(subject[1], CounterId):
-        return subject[0], subject[1]
-    raise TypeError(f"relaxation {relaxation.id}: found no counter")
 
 
 def word_group(finding: NodeFinding, obstacles: Obstacles, relaxation: Relaxation) -> Sentence:
