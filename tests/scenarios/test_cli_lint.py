@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from claimsmith.daemons.tour import TOUR_FOLDER
 from tests.scenarios.cli_process import Ran, call_claimsmith
 
@@ -178,3 +180,39 @@ def test_files_are_held_against_a_snapshot(tmp_path: Path) -> None:
 
     assert [item["name"] for item in json.loads(ran.out)["findings"]] == ["mine"]
     assert [item["name"] for item in json.loads(whole.out)["findings"]] == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("header", "path", "right"),
+    [
+        ("apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplat", "kind", "ResourceClaimTemplate"),
+        ("apiVersion: resource.k8s.io/v1alpha3\nkind: ResourceClaim", "apiVersion", "resource.k8s.io/v1"),
+        ("apiVersion: v1beta9\nkind: Pod", "apiVersion", "v1"),
+        ("apiVersion: claimsmith.dev/v1alpha1\nkind: SimulatedDevice", "kind", "SimulatedDevices"),
+    ],
+)
+def test_a_kind_that_is_written_wrong_is_an_error_with_what_to_write(
+    tmp_path: Path, header: str, path: str, right: str
+) -> None:
+    ran = lint(tmp_path, DEVICES, f"{header}\nmetadata: {{name: x}}", options=("-o", "json"))
+    (found,) = json.loads(ran.out)["findings"]
+
+    assert ran.code == 1
+    assert (found["rule"], found["path"], found["corrected"]) == ("unknown-kind", path, right)
+    assert found["source"].endswith(f"1.yaml, document 1, line {1 if path == 'apiVersion' else 2}")
+
+
+def test_files_without_anything_to_look_at_make_exit_2(tmp_path: Path) -> None:
+    ran = lint(tmp_path, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}")
+
+    assert ran.code == 2
+    assert "left out v1 ConfigMap; claimsmith has no use for this kind" in ran.err
+    assert "found nothing to look at in the files" in ran.err
+
+
+def test_a_foreign_kind_beside_others_is_only_told(tmp_path: Path) -> None:
+    foreign = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: Workload\nmetadata: {name: x}"
+    ran = lint(tmp_path, DEVICES, foreign)
+
+    assert ran.code == 0
+    assert "left out kueue.x-k8s.io/v1beta1 Workload" in ran.err

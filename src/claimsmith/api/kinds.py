@@ -8,6 +8,7 @@ Nothing of `api.wire` is imported before a wire type is asked for, so that looki
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -48,6 +49,7 @@ __all__ = [
     "find_kind",
     "find_kind_of",
     "find_list_kind",
+    "find_meant_kind",
     "find_resource",
     "get_kind_of",
     "iter_group_versions",
@@ -355,6 +357,8 @@ READ_KINDS: Final[tuple[Kind, ...]] = (RESOURCE_QUOTA, POD_DISRUPTION_BUDGET)
 """Kinds that are read from clusters and files, and that embedded servers don't serve: nothing there obeys them."""
 
 _KNOWN: Final = (*SERVED_KINDS, *READ_KINDS)
+_CLOSE_KIND: Final = 0.8
+_CLOSE_GROUP: Final = 0.85
 _BY_KIND: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
     {(kind.api_version, kind.kind): kind for kind in _KNOWN}
 )
@@ -387,6 +391,26 @@ def find_kind_of(obj: Mapping[str, Any]) -> Kind | None:
     return find_kind(api_version, kind) if isinstance(api_version, str) and isinstance(kind, str) else None
 
 
+def find_meant_kind(api_version: str, kind: str) -> Kind | None:
+    """Return the kind that is probably meant by a name that nobody knows; None when it may well be another project's.
+
+    Within its own API group a name need only be similar. The same name in another group is no mistake if that group may
+    have a kind of this name too.
+    """
+    group, _ = split_api_version(api_version)
+    names = {known.kind.lower(): known.kind for known in _KNOWN if known.is_listable}
+    near = difflib.get_close_matches(kind.lower(), names, n=1, cutoff=_CLOSE_KIND)
+    found = [known for known in _KNOWN if near and known.kind == names[near[0]]]
+    if not found:
+        return None
+    best = next((known for known in found if known.api_version == api_version), found[0])
+    if group == best.group:
+        return best
+    is_same = kind.lower() == best.kind.lower()
+    is_close = difflib.SequenceMatcher(None, group, best.group).ratio() >= _CLOSE_GROUP
+    return best if is_same and (is_close or not group or best.group in (_RESOURCE_GROUP, "")) else None
+
+
 def get_kind_of(obj: Mapping[str, Any], *, source: str = "object") -> Kind:
     """Return the kind of a decoded object.
 
@@ -404,8 +428,8 @@ def get_kind_of(obj: Mapping[str, Any], *, source: str = "object") -> Kind:
     if not api_version or not kind:
         missing = "apiVersion" if not api_version else "kind"
         raise InputError(f"{source}: found no {missing}, allowed are objects with apiVersion and kind; add it")
-    near = [known for known in KINDS if known.kind.lower() == str(kind).lower()]
-    hint = f"write apiVersion: {near[0].api_version}, kind: {near[0].kind}" if near else "remove the object"
+    near = find_meant_kind(str(api_version), str(kind))
+    hint = f"write apiVersion: {near.api_version}, kind: {near.kind}" if near else "remove the object"
     names = ", ".join(sorted({known.kind for known in KINDS}))
     raise InputError(f"{source}: found {api_version} {kind}, allowed are the kinds {names}; {hint}")
 

@@ -10,6 +10,7 @@ from claimsmith.cli.exits import Exit, tell
 from claimsmith.cli.options import Output
 from claimsmith.cli.output import Format, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
+from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
     from claimsmith.allocate.lint.values import Finding
@@ -23,7 +24,7 @@ def lint(source: ClusterSource, output: Output = Format.TABLE) -> None:
     """Hold classes, claims, pods and taint rules against what the cluster publishes, and correct them.
 
     With files, the objects in them are looked at; else all of the snapshot or the live cluster. Exit code 1 says that
-    there are errors. The rules are told in docs/lint.md.
+    there are errors, 2 that there was nothing to look at. The rules are told in docs/lint.md.
 
     Example: claimsmith lint -f claims.yaml --kubeconfig admin.conf
     """
@@ -41,6 +42,9 @@ def lint(source: ClusterSource, output: Output = Format.TABLE) -> None:
         print_value(_report_value(report), output)
     if any(finding.fault.severity == "error" for finding in report.findings):
         raise typer.Exit(Exit.DOES_NOT_FIT)
+    if not report.objects and source.files:
+        allowed = "classes, claims, claim templates, pods, workloads, taint rules or slices"
+        raise InputError(f"lint: found nothing to look at in the files, allowed {allowed}; name other files")
 
 
 def _print_text(report: LintReport) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from claimsmith.allocate.lint.check import ObjectKey, lint_cluster
 from claimsmith.allocate.lint.values import Fault, Finding
@@ -13,7 +13,7 @@ from claimsmith.api.kinds import Kind, find_kind_of
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import check_form, convert_manifest, drop_unknown, parse_manifest
 from claimsmith.daemons.offline import OfflineCluster
-from claimsmith.daemons.sorted_manifests import find_issues, namespace_of
+from claimsmith.daemons.sorted_manifests import explain_unknown, find_issues, is_setting, namespace_of
 from claimsmith.errors import FieldError
 from claimsmith.model.snapshot import ClusterSnapshot
 
@@ -55,7 +55,7 @@ class _Read:
 
 
 def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | None = None) -> LintReport:
-    """Return what is wrong with the objects of manifests, or with those of a snapshot when there are no manifests.
+    """Return what is wrong with the objects of manifests, or with all of a snapshot when there is no object in them.
 
     Args:
         manifests: Objects, and settings of simulated devices.
@@ -66,23 +66,43 @@ def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | Non
     """
     reads: list[_Read] = []
     others: list[Manifest] = []
+    mistaken: list[Finding] = []
     for number, manifest in enumerate(manifests):
         kind = find_kind_of(manifest.object)
         if kind is not None and kind.is_listable:
             reads.append(_read(kind, _name(manifest, number)))
+        elif kind is None and not is_setting(manifest) and (mistake := _find_mistake(manifest)) is not None:
+            mistaken.append(mistake)
         else:
             others.append(manifest)
     usable = [item.kept for item in reads if item.kept is not None]
     cluster = OfflineCluster((*others, *usable), base=base)
     snapshot = cluster.snapshot
-    keys = {item.key for item in reads} if reads else None
-    found = lint_cluster(snapshot, only=keys)
+    is_whole = not (reads or mistaken) and all(map(is_setting, others))
+    found = lint_cluster(snapshot, only=None if is_whole else {item.key for item in reads})
     return LintReport(
-        findings=tuple(_join(reads, found)),
+        findings=(*mistaken, *_join(reads, found)),
         left_out=tuple(sentence for sentence in cluster.left_out if sentence not in cluster.out_of_reach),
-        objects=len(reads) or _count(snapshot),
+        objects=_count(snapshot) if is_whole else len(reads) + len(mistaken),
         devices=sum(len(item.devices) for item in snapshot.slices),
     )
+
+
+def _find_mistake(manifest: Manifest) -> Finding | None:
+    """Return the finding of an object whose kind is probably written wrong; None when it may be right.
+
+    Raises:
+        InputError: It does not say what it is.
+    """
+    said = explain_unknown(manifest)
+    if not said.path:
+        return None
+    kind, metadata = str(manifest.object["kind"]), manifest.object.get("metadata")
+    named: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+    text = f"there is no {manifest.object['apiVersion']} {kind}{said.hint}"
+    fault = Fault(rule="unknown-kind", severity="error", path=said.path, text=text, corrected=said.correct)
+    name, namespace = str(named.get("name") or ""), str(named.get("namespace") or "")
+    return Finding(kind=kind, namespace=namespace, name=name, fault=fault, source=manifest.locate(said.path))
 
 
 def _count(snapshot: ClusterSnapshot) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from claimsmith.api.kinds import KINDS, Kind, find_kind_of, get_kind_of
+from claimsmith.api.kinds import Kind, find_kind_of, find_meant_kind, get_kind_of
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import check_form, check_manifest, convert_manifest, drop_unknown
 from claimsmith.api.snapshotfile import SNAPSHOT_KIND
@@ -18,7 +18,17 @@ from claimsmith.sdk.settings import SETTINGS_API_VERSION, find_named_nodes
 from claimsmith.validate import FieldIssue, validate_create
 from claimsmith.validate.names import check_driver_name, check_pool_name, check_subdomain
 
-__all__ = ["AGENT_KIND", "SETTINGS_KIND", "SortedManifests", "find_issues", "namespace_of", "sort_manifests"]
+__all__ = [
+    "AGENT_KIND",
+    "SETTINGS_KIND",
+    "SortedManifests",
+    "UnknownKind",
+    "explain_unknown",
+    "find_issues",
+    "is_setting",
+    "namespace_of",
+    "sort_manifests",
+]
 
 SETTINGS_KIND: Final = "SimulatedDevices"
 """Kind of the settings that the driver of embedded and offline clusters reads."""
@@ -49,6 +59,21 @@ class SortedManifests:
     left_out: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownKind:
+    """What is to be said of an object of an unknown kind.
+
+    Args:
+        hint: What is allowed and what to do, to be put behind the kind.
+        path: The field that is probably wrong; empty when the object may be right as it is.
+        correct: What to write there.
+    """
+
+    hint: str
+    path: str = ""
+    correct: str = ""
+
+
 def sort_manifests(manifests: Iterable[Manifest], *, strict: bool = False) -> SortedManifests:
     """Return manifests sorted by what they are for.
 
@@ -75,7 +100,9 @@ def sort_manifests(manifests: Iterable[Manifest], *, strict: bool = False) -> So
             _check_settings(manifest)
             settings.append(manifest)
         elif not _is_ours(manifest, SNAPSHOT_KIND):  # which says nothing but that objects follow
-            left_out.append(_explain(manifest))
+            said = explain_unknown(manifest)
+            found = f"{manifest.object['apiVersion']} {manifest.object['kind']}"
+            left_out.append(f"{manifest.locate()}: left out {found}{said.hint}")
     _refuse_twins(objects)
     return SortedManifests(
         settings=tuple(settings), agents=tuple(agents), objects=tuple(objects), left_out=tuple(left_out)
@@ -146,13 +173,18 @@ def _refuse(manifest: Manifest, issues: Iterable[FieldIssue]) -> None:
         raise InputError(f"{place}: {found}{issue.detail or 'not allowed'}; {hint}")
 
 
+def is_setting(manifest: Manifest) -> bool:
+    """Tell whether a manifest is for claimsmith itself: settings, a configuration, the head of a snapshot."""
+    return any(_is_ours(manifest, kind) for kind in (SETTINGS_KIND, AGENT_KIND, SNAPSHOT_KIND))
+
+
 def _is_ours(manifest: Manifest, kind: str) -> bool:
     obj = manifest.object
     return obj.get("apiVersion") == SETTINGS_API_VERSION and obj.get("kind") == kind
 
 
-def _explain(manifest: Manifest) -> str:
-    """Return why an object is left out.
+def explain_unknown(manifest: Manifest) -> UnknownKind:
+    """Return what to say of an object of a kind that claimsmith does not know.
 
     Raises:
         InputError: It does not say what it is.
@@ -162,12 +194,14 @@ def _explain(manifest: Manifest) -> str:
         get_kind_of(manifest.object, source=manifest.locate())
     if api_version == SETTINGS_API_VERSION:
         meant = AGENT_KIND if str(kind).lower().startswith("agent") else SETTINGS_KIND
-        return f"{manifest.locate()}: left out {api_version} {kind}, allowed {meant}; correct the kind"
-    near = next((known for known in KINDS if known.kind.lower() == str(kind).lower()), None)
-    hint = "claimsmith has no use for this kind"
-    if near is not None and near.is_listable:
-        hint = f"write apiVersion: {near.api_version}, kind: {near.kind}"
-    return f"{manifest.locate()}: left out {api_version} {kind}; {hint}"
+        return UnknownKind(path="kind", hint=f", allowed {meant}; correct the kind", correct=meant)
+    near = find_meant_kind(str(api_version), str(kind))
+    if near is None:
+        return UnknownKind(hint="; claimsmith has no use for this kind")
+    hint = f"; write apiVersion: {near.api_version}, kind: {near.kind}"
+    if near.kind != kind:
+        return UnknownKind(path="kind", hint=hint, correct=near.kind)
+    return UnknownKind(path="apiVersion", hint=hint, correct=near.api_version)
 
 
 def _refuse_twins(objects: Iterable[tuple[Kind, Manifest]]) -> None:

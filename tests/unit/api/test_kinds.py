@@ -16,6 +16,7 @@ from claimsmith.api.kinds import (
     find_kind,
     find_kind_of,
     find_list_kind,
+    find_meant_kind,
     find_resource,
     get_kind_of,
     iter_group_versions,
@@ -76,6 +77,24 @@ def test_the_kind_of_an_object_is_read_from_it() -> None:
 def test_an_unknown_kind_is_named_with_what_is_allowed(obj: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         get_kind_of(obj, source="x")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "meant"),
+    [
+        ("resource.k8s.io/v1", "ResourceClaimTemplat", "resource.k8s.io/v1 ResourceClaimTemplate"),
+        ("resource.k8s.io/v1beta1", "ResourceClam", "resource.k8s.io/v1beta1 ResourceClaim"),
+        ("resource.k8s.io/v7", "DeviceClass", "resource.k8s.io/v1 DeviceClass"),
+        ("resources.k8s.io/v1", "DeviceClass", "resource.k8s.io/v1 DeviceClass"),
+        ("v1", "podgroup", "scheduling.k8s.io/v1beta1 PodGroup"),
+        ("kueue.x-k8s.io/v1beta1", "Workload", "None"),
+        ("example.com/v1", "ResourceClaims", "None"),
+        ("v1", "Service", "None"),
+        ("v1", "ConfigMap", "None"),
+    ],
+)
+def test_the_kind_that_is_meant_is_found_unless_it_may_be_another_one(api_version: str, kind: str, meant: str) -> None:
+    assert str(find_meant_kind(api_version, kind)) == meant
 
 
 def test_api_versions_are_split_and_joined() -> None:

@@ -13,6 +13,7 @@ Severity = Literal["error", "warning"]
 Rule = Literal[
     "api",
     "unknown-field",
+    "unknown-kind",
     "unknown-attribute",
     "type-mismatch",
     "version-as-string",
