@@ -21,6 +21,7 @@ __all__ = [
     "GRANTS_HELD",
     "PREPARES_WAITING",
     "SCHEDULER_BINDINGS",
+    "SCHEDULER_CONTESTED",
     "SCHEDULER_DECISIONS",
     "SCHEDULER_DECISION_SECONDS",
     "SCHEDULER_LEADS",
@@ -53,6 +54,8 @@ SCHEDULER_LEADS: Final = "claimsmith_scheduler_leads"
 """1 while this process decides, 0 while it waits for the lead."""
 SCHEDULER_WAITING: Final = "claimsmith_scheduler_waiting"
 """Pods and gangs that wait for a node."""
+SCHEDULER_CONTESTED: Final = "claimsmith_scheduler_contested_devices"
+"""Devices that several claims hold, which no scheduler by itself would allow."""
 SCHEDULER_DECISIONS: Final = "claimsmith_scheduler_decisions_total"
 """Decisions for pods and gangs; label result (placed, unplaced or error)."""
 SCHEDULER_DECISION_SECONDS: Final = "claimsmith_scheduler_decision_seconds_total"

@@ -7,15 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from claimsmith.api.kinds import LEASE, NODE, POD, POD_GROUP
+from claimsmith.api.kinds import LEASE, NODE, POD, POD_GROUP, RESOURCE_CLAIM
 from claimsmith.cluster.follow import follow_groups
 from claimsmith.daemons.scheduler import SchedulerOptions
 from claimsmith.daemons.scheduler_process import LeadingScheduler, SchedulerProcess, run_scheduler
 from claimsmith.daemons.scheduler_rights import plan_scheduler_rules
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.kube.lease import LeaseTimes
-from claimsmith.telemetry import SCHEDULER_BINDINGS, SCHEDULER_DECISIONS, SCHEDULER_LEADS, SCHEDULER_WAITING
-from tests.scenarios.scheduling import Bench, api_server, bench, meta, pod_object
+from claimsmith.telemetry import (
+    SCHEDULER_BINDINGS,
+    SCHEDULER_CONTESTED,
+    SCHEDULER_DECISIONS,
+    SCHEDULER_LEADS,
+    SCHEDULER_WAITING,
+)
+from tests.scenarios.scheduling import DRIVER, Bench, api_server, bench, meta, pod_object
 from tests.scenarios.watched_transport import WatchedTransport
 
 SPACE = "kube-system"
@@ -156,6 +162,30 @@ async def test_one_that_leads_and_may_not_read_says_what() -> None:
         await only.way.refused.wait()
 
         assert "resourceslices: not read yet (forbidden by the test)" in only.scheduler.status().missing
+
+
+def told_of(cluster: Bench, reason: str) -> set[str]:
+    """Return the names of the objects that have an event."""
+    return {event["involvedObject"]["name"] for event in cluster.events if event.get("reason") == reason}
+
+
+async def test_a_device_that_somebody_else_gave_out_too_is_told_on_both_claims() -> None:
+    async with bench(options=IDLE) as cluster, scheduling(cluster.url, "one") as (only,):
+        await cluster.add_node("node-a", "gpu-0")
+        await cluster.add_class()
+        for name in ("ours", "theirs"):
+            await cluster.add_claim(name)
+        await cluster.add_pod("p", "ours")
+        await cluster.until(lambda: bool(cluster.node_of("p")))
+        ours = await cluster.client.get(RESOURCE_CLAIM, "ours", namespace="default")
+        status = {"status": {"allocation": ours["status"]["allocation"]}}
+        await cluster.client.patch(RESOURCE_CLAIM, "theirs", status, namespace="default", subresource="status")
+        await cluster.until(lambda: told_of(cluster, "DeviceHeldTwice") == {"ours", "theirs"})
+        count = only.scheduler.status().samples[SCHEDULER_CONTESTED, ()]
+
+    text = f"device {DRIVER}/node-a/gpu-0 is held by claims default/ours and default/theirs"
+    assert {message.partition(";")[0] for message in cluster.messages("DeviceHeldTwice")} == {text}
+    assert count == 1
 
 
 async def test_it_uses_all_rights_that_are_printed_for_it_and_no_others() -> None:

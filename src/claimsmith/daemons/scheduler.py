@@ -25,6 +25,7 @@ from claimsmith.daemons.scheduler_gang import GangDecider, GangPlaced
 from claimsmith.daemons.scheduler_gangwork import (
     GangWork,
     SchedulerParts,
+    about_claim,
     about_pod,
     fail_decision,
     follow_steps,
@@ -44,6 +45,7 @@ from claimsmith.schedule.changes import find_claim_change, find_node_change, fin
 from claimsmith.schedule.claims import ClaimWriter
 from claimsmith.schedule.gangs import Gang
 from claimsmith.schedule.groups import GroupWriter
+from claimsmith.schedule.holders import HolderIndex
 from claimsmith.schedule.pods import PodWriter, is_schedulable
 from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
 from claimsmith.schedule.score import Placement
@@ -112,6 +114,7 @@ class Scheduler:
         self.options = options or SchedulerOptions()
         self.cache = ClusterCache()
         self.queue = PodQueue(clock)
+        self.holders = HolderIndex()
         self.ready = asyncio.Event()
         self._informers = informers
         self._numbers = SchedulerNumbers(meter or Meter())
@@ -320,8 +323,14 @@ class Scheduler:
             self.queue.remove(pod.ref)
 
     def _hear_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        if not self.cache.is_trial:
-            self.queue.hear(find_claim_change(old, new))
+        if self.cache.is_trial:
+            return
+        self.queue.hear(find_claim_change(old, new))
+        for contest in self.holders.see_claim(old, new):
+            log_event(_log, logging.WARNING, "device is held twice", device=contest.device)
+            for claim in map(self.cache.claims.find, contest.claims):
+                if claim is not None:
+                    self._recorder.record(about_claim(claim), "Warning", "DeviceHeldTwice", contest.text)
 
     def _hear_node(self, old: Node | None, new: Node | None) -> None:
         change = find_node_change(old, new)

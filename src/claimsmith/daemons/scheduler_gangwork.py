@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from claimsmith.allocate.joint import JointDecision
-from claimsmith.api.kinds import POD, POD_GROUP
+from claimsmith.api.kinds import POD, POD_GROUP, RESOURCE_CLAIM
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.scheduler_bind import Binder
 from claimsmith.daemons.scheduler_decide import Unplaced
@@ -18,6 +18,7 @@ from claimsmith.daemons.scheduler_joint import Solve
 from claimsmith.daemons.scheduler_numbers import SchedulerNumbers
 from claimsmith.errors import ApiError
 from claimsmith.kube.events import EventRecorder, EventType, ObjectReference, cut_text
+from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.gangs import Gang, GangDirectory, find_group_ref
@@ -27,7 +28,7 @@ from claimsmith.schedule.queue import RETRY_MAX_S, Change, PodQueue, QueuedPod
 from claimsmith.schedule.told import EXPLAIN_EVERY_S, ToldBook
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["GangWork", "SchedulerParts", "about_pod", "fail_decision", "follow_steps"]
+__all__ = ["GangWork", "SchedulerParts", "about_claim", "about_pod", "fail_decision", "follow_steps"]
 
 T = TypeVar("T")
 
@@ -204,6 +205,17 @@ def about_pod(pod: Pod) -> ObjectReference:
         namespace=pod.metadata.namespace,
         uid=pod.uid,
         resource_version=pod.metadata.resource_version,
+    )
+
+
+def about_claim(claim: ResourceClaim) -> ObjectReference:
+    """Return a claim as events name it."""
+    return ObjectReference(
+        kind=RESOURCE_CLAIM,
+        name=claim.metadata.name,
+        namespace=claim.metadata.namespace,
+        uid=claim.uid,
+        resource_version=claim.metadata.resource_version,
     )
 
 

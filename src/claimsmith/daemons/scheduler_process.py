@@ -14,7 +14,7 @@ from claimsmith.kube.client import KubeClient
 from claimsmith.kube.informers import Informers
 from claimsmith.kube.lease import LeaderLease, LeaseTimes, make_identity
 from claimsmith.kube.reflector import ObjectKey
-from claimsmith.telemetry import SCHEDULER_LEADS, SCHEDULER_WAITING, Meter, get_logger, log_event
+from claimsmith.telemetry import SCHEDULER_CONTESTED, SCHEDULER_LEADS, SCHEDULER_WAITING, Meter, get_logger, log_event
 
 __all__ = ["SCHEDULER_ACCOUNT", "LeadingScheduler", "SchedulerProcess", "run_scheduler"]
 
@@ -96,8 +96,10 @@ class LeadingScheduler:
     def status(self) -> Status:
         """Return what is told over HTTP: one that waits for the lead is ready to take it."""
         samples = dict(self._meter.values())
-        samples[SCHEDULER_LEADS, ()] = float(self._leading is not None)
-        samples[SCHEDULER_WAITING, ()] = float(len(self._leading[0].queue)) if self._leading is not None else 0.0
+        scheduler = None if self._leading is None else self._leading[0]
+        samples[SCHEDULER_LEADS, ()] = float(scheduler is not None)
+        samples[SCHEDULER_WAITING, ()] = float(len(scheduler.queue)) if scheduler is not None else 0.0
+        samples[SCHEDULER_CONTESTED, ()] = float(len(scheduler.holders)) if scheduler is not None else 0.0
         return Status(missing=self._list_missing(), samples=samples)
 
     def _list_missing(self) -> tuple[str, ...]:
