@@ -32,6 +32,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# What commands print does not depend on where the tests run.
+for _name in ("CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "TTY_COMPATIBLE"):
+    os.environ.pop(_name, None)
+
 # No deadline: two processes share two cores, and a slow example says nothing about the code.
 UNHEEDED = (HealthCheck.too_slow,)
 settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=UNHEEDED)
