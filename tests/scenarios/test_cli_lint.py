@@ -216,3 +216,28 @@ def test_a_foreign_kind_beside_others_is_only_told(tmp_path: Path) -> None:
 
     assert ran.code == 0
     assert "left out kueue.x-k8s.io/v1beta1 Workload" in ran.err
+
+
+def test_the_pods_of_workloads_are_looked_at_in_their_place(tmp_path: Path) -> None:
+    template = DEVICES + "---\n" + claim("any", "true").replace("kind: ResourceClaim", "kind: ResourceClaimTemplate")
+    template = template.replace("spec:\n  devices:\n    requests", "spec:\n spec:\n  devices:\n    requests")
+    workload = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: web, namespace: default}
+spec:
+  template:
+    spec:
+      containers: [{name: main, image: 'x:1', resources: {claims: [{name: gpu}]}}]
+      resourceClaims:
+      - name: gpu
+        resourceClaimTemplateName: anny
+      nodeSelektor: {}
+"""
+    found = findings(tmp_path, template, workload)
+
+    assert [(item["kind"], item["name"], item["rule"], item["path"]) for item in found] == [
+        ("DaemonSet", "web", "unknown-field", "spec.template.spec.nodeSelektor"),
+        ("DaemonSet", "web", "missing-reference", "spec.template.spec.resourceClaims[0].resourceClaimTemplateName"),
+    ]
+    assert (found[1]["corrected"], found[1]["source"][-7:]) == ("any", "line 11")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from claimsmith.allocate.lint.check import ObjectKey, lint_cluster
 from claimsmith.allocate.lint.values import Fault, Finding
-from claimsmith.api.kinds import Kind, find_kind_of
+from claimsmith.api.kinds import POD, Kind, find_kind_of
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import check_form, convert_manifest, drop_unknown, parse_manifest
+from claimsmith.api.workload_pods import PodTemplate, find_pod_templates, make_pod
 from claimsmith.daemons.offline import OfflineCluster
 from claimsmith.daemons.sorted_manifests import explain_unknown, find_issues, is_setting, namespace_of
 from claimsmith.errors import FieldError
@@ -20,6 +21,7 @@ from claimsmith.model.snapshot import ClusterSnapshot
 __all__ = ["LintReport", "lint_manifests"]
 
 _SHOWN_MAX: Final = 80
+_NAME_MAX: Final = 150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +48,16 @@ class _Read:
     Args:
         original: As it stands in its file.
         kept: In the version in which it is kept; None when its form is not sound.
+        owner: The workload whose pod it is; None for objects by themselves.
+        at: Path of the pod in its workload.
     """
 
     key: ObjectKey
     original: Manifest
     kept: Manifest | None
     faults: tuple[Fault, ...] = ()
+    owner: Manifest | None = None
+    at: str = ""
 
 
 def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | None = None) -> LintReport:
@@ -71,6 +77,8 @@ def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | Non
         kind = find_kind_of(manifest.object)
         if kind is not None and kind.is_listable:
             reads.append(_read(kind, _name(manifest, number)))
+        elif templates := find_pod_templates(manifest.object):
+            reads += [_read_template(manifest, template, number=number) for template in templates]
         elif kind is None and not is_setting(manifest) and (mistake := _find_mistake(manifest)) is not None:
             mistaken.append(mistake)
         else:
@@ -98,11 +106,12 @@ def _find_mistake(manifest: Manifest) -> Finding | None:
     if not said.path:
         return None
     kind, metadata = str(manifest.object["kind"]), manifest.object.get("metadata")
-    named: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+    namespace = str(metadata.get("namespace") or "") if isinstance(metadata, dict) else ""
     text = f"there is no {manifest.object['apiVersion']} {kind}{said.hint}"
     fault = Fault(rule="unknown-kind", severity="error", path=said.path, text=text, corrected=said.correct)
-    name, namespace = str(named.get("name") or ""), str(named.get("namespace") or "")
-    return Finding(kind=kind, namespace=namespace, name=name, fault=fault, source=manifest.locate(said.path))
+    return Finding(
+        kind=kind, namespace=namespace, name=_name_of(manifest), fault=fault, source=manifest.locate(said.path)
+    )
 
 
 def _count(snapshot: ClusterSnapshot) -> int:
@@ -117,6 +126,18 @@ def _name(manifest: Manifest, number: int) -> Manifest:
         return manifest
     named = {**metadata, "name": f"{metadata['generateName']}{number}"}
     return replace(manifest, object={**manifest.object, "metadata": named})
+
+
+def _read_template(workload: Manifest, template: PodTemplate, *, number: int) -> _Read:
+    """Return the pod of a workload, under a name that nobody else has."""
+    name = f"{number}.{template.name or 'pod'}.{_name_of(workload)[:_NAME_MAX]}".strip(".")
+    pod = make_pod(workload, template, name=name)
+    return replace(_read(POD, pod), owner=workload, at=template.path)
+
+
+def _name_of(manifest: Manifest) -> str:
+    metadata = manifest.object.get("metadata")
+    return str(metadata.get("name") or metadata.get("generateName") or "") if isinstance(metadata, dict) else ""
 
 
 def _read(kind: Kind, manifest: Manifest) -> _Read:
@@ -178,6 +199,9 @@ def _join(reads: Sequence[_Read], found: Sequence[Finding]) -> Iterator[Finding]
         corrected = {fault.path for fault in mine if fault.rule == "quantity"}
         api = [fault for fault in item.faults if fault.path not in corrected]
         refused = {fault.path for fault in api}
+        if item.owner is not None:
+            kind, name = str(item.owner.object["kind"]), _name_of(item.owner)
         for fault in (*api, *(fault for fault in mine if fault.path not in refused)):
             source = item.original.locate(fault.path)
-            yield Finding(kind=kind, namespace=namespace, name=name, fault=fault, source=source)
+            told = replace(fault, path=f"{item.at}.{fault.path}") if item.at else fault
+            yield Finding(kind=kind, namespace=namespace, name=name, fault=told, source=source)

@@ -18,6 +18,7 @@ from claimsmith.api.kinds import Kind
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import ModelObject, parse_manifest
 from claimsmith.api.snapshotfile import iter_objects
+from claimsmith.api.workload_pods import expand_workloads
 from claimsmith.cluster.cache import ClusterCache
 from claimsmith.daemons.clusterplan import ONLY_NODE
 from claimsmith.daemons.gang_trial import GangTrial
@@ -98,7 +99,7 @@ class OfflineCluster:
     """A cluster that exists only in manifests, or in a snapshot.
 
     Args:
-        manifests: Its objects, and settings of simulated devices.
+        manifests: Its objects, and settings of simulated devices. Workloads stand for the pods that they make.
         base: A cluster that the manifests are put on: of two objects with one name, that of the manifests counts.
         node: Name of the only node to look at; empty for all.
         like_upstream: Choose exactly as upstream, also where it is wrong or aborts needlessly.
@@ -117,7 +118,8 @@ class OfflineCluster:
         like_upstream: bool = False,
         strict: bool = False,
     ) -> None:
-        found = sort_manifests(manifests, strict=strict)
+        known = () if base is None else {(ref.namespace, ref.name) for ref in base.pods}
+        found = sort_manifests(expand_workloads(manifests, known=known), strict=strict)
         self.left_out: tuple[str, ...] = found.left_out
         """One sentence for each manifest of a kind that claimsmith does not know, and for each field of that sort."""
         self.out_of_reach: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from claimsmith.api.kinds import Kind, find_kind_of, find_meant_kind, get_kind_o
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import check_form, check_manifest, convert_manifest, drop_unknown
 from claimsmith.api.snapshotfile import SNAPSHOT_KIND
+from claimsmith.api.workload_pods import find_pod_templates
 from claimsmith.embedded.api.defaults import fill_defaults
 from claimsmith.embedded.api.naming import generate_name
 from claimsmith.errors import InputError
@@ -195,6 +196,8 @@ def explain_unknown(manifest: Manifest) -> UnknownKind:
     if api_version == SETTINGS_API_VERSION:
         meant = AGENT_KIND if str(kind).lower().startswith("agent") else SETTINGS_KIND
         return UnknownKind(path="kind", hint=f", allowed {meant}; correct the kind", correct=meant)
+    if find_pod_templates(manifest.object):
+        return UnknownKind(hint="; its pods are not made here, write them as Pods")
     near = find_meant_kind(str(api_version), str(kind))
     if near is None:
         return UnknownKind(hint="; claimsmith has no use for this kind")

@@ -179,7 +179,7 @@ def test_kinds_without_use_are_left_out_with_a_sentence() -> None:
     found = plan("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}", SETTINGS)
 
     assert found.left_out == (
-        "files, document 1, line 1: left out apps/v1 Deployment; claimsmith has no use for this kind",
+        "files, document 1, line 1: left out apps/v1 Deployment; its pods are not made here, write them as Pods",
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from claimsmith.api.manifests import parse_manifests
 from claimsmith.daemons.offline import OfflineCluster, OfflineDecision
 from claimsmith.errors import InputError
+from claimsmith.model.names import PodRef
 
 CARDS = """
 apiVersion: claimsmith.dev/v1alpha1
@@ -186,9 +187,40 @@ def test_settings_for_every_node_make_one() -> None:
 
 
 def test_kinds_without_use_are_named() -> None:
-    found = cluster("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}")
+    found = cluster("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}")
 
-    assert found.left_out[0].endswith("left out apps/v1 Deployment; claimsmith has no use for this kind")
+    assert found.left_out[0].endswith("left out v1 ConfigMap; claimsmith has no use for this kind")
+
+
+STATEFUL = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 3
+  template:
+    spec:
+      containers: [{name: main, image: 'x:1', resources: {claims: [{name: gpu}]}}]
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: any}]
+"""
+
+
+def test_a_workload_stands_for_its_pods() -> None:
+    found = decide(STATEFUL)
+
+    assert [(d.target, d.outcome, devices(d)) for d in found] == [
+        ("pod/default/web-0", "allocated", ["one"]),
+        ("pod/default/web-1", "allocated", ["two"]),
+        ("pod/default/web-2", "pending", []),
+    ]
+
+
+def test_a_pod_of_a_workload_that_is_there_already_is_not_made_again() -> None:
+    there = cluster(CARDS, CLASS, TEMPLATE, pod("web-1"))
+    base = there.snapshot
+    found = OfflineCluster(parse_manifests(STATEFUL, source="files"), base=base)
+
+    assert found.snapshot.pods[PodRef("default", "web-1")] == base.pods[PodRef("default", "web-1")]
 
 
 SLICE = """
