@@ -216,7 +216,7 @@ def test_a_workload_stands_for_its_pods() -> None:
 
 
 def test_a_pod_of_a_workload_that_is_there_already_is_not_made_again() -> None:
-    there = cluster(CARDS, CLASS, TEMPLATE, pod("web-1"))
+    there = cluster(CARDS, CLASS, TEMPLATE, pod("web-1", more="priority: 5"))
     base = there.snapshot
     found = OfflineCluster(parse_manifests(STATEFUL, source="files"), base=base)
 
