@@ -187,7 +187,7 @@ def cpu_s(cluster: UpProcess) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 async def test_a_thousand_pods_end_well_and_leave_nothing(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     with up("-f", str(tmp_path / "cluster.yaml"), home=tmp_path) as cluster:
