@@ -30,7 +30,10 @@ FILES: Final = {
     "truncated YAML": (f'{POD}spec: {{x: "y\n', "found broken YAML"),
     "truncated JSON": ('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"', "allowed YAML 1.1 or JSON"),
     "a key that is there twice": (f"{POD}kind: Node\n", "line 4: found a duplicate key 'kind'"),
-    "tabs": ("apiVersion: v1\nkind: Pod\nmetadata:\n\tname: a\n", "line 4: found broken YAML"),
+    "tabs": (
+        "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: a\n",
+        "line 4: found broken YAML (a tab in the indentation)",
+    ),
     "deep JSON": ("[" * DEEP + "]" * DEEP, "allowed 200; flatten the document"),
     "deep JSON objects": ('{"apiVersion":"v1","spec":' + '{"a":' * DEEP + "1" + "}" * (DEEP + 1), "levels of nesting"),
     "deep YAML": (f"{POD}spec: {'[' * DEEP}{']' * DEEP}", "flatten the document"),
@@ -129,6 +132,7 @@ def test_an_unknown_output_is_refused(place: Path, command: tuple[str, ...]) -> 
     ("arguments", "told"),
     [
         (("allocat",), "no such command 'allocat'. Did you mean 'allocate'?; see `claimsmith --help`"),
+        (("validate",), "no such command 'validate'. Did you mean 'lint'?; see `claimsmith --help`"),
         (("--nonsense",), "no such option: --nonsense; see `claimsmith --help`"),
         (("allocate",), "cluster: found none of -f, --snapshot and --kubeconfig, and no kubeconfig in the usual"),
         (("explain", "-f", "x"), "missing argument 'TARGET'; see `claimsmith explain --help`"),

@@ -283,6 +283,7 @@ class _Builder:
 
 
 _MERGE: Final = object()
+_TAB_FIRST: Final = re.compile(r"[ -]*\t")
 _PLAIN_IN_BRACKETS: Final = re.compile(r"\[([A-Za-z_][A-Za-z0-9_]*)\]")
 _TAG_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "int": (int,),
@@ -340,7 +341,7 @@ def read_yaml(text: str, *, source: str) -> Iterator[Document]:
             elif kind is DocumentEndEvent:
                 yield Document(value=builder.result, number=number, line=builder.line)
     except yaml.YAMLError as error:
-        raise _syntax_error(error, source, max(number, 1)) from error
+        raise _syntax_error(error, text, source=source, number=max(number, 1)) from error
 
 
 def _parse_events(text: str) -> Iterator[Any]:
@@ -348,17 +349,26 @@ def _parse_events(text: str) -> Iterator[Any]:
     yield from yaml.parse(text, Loader=_LOADER)
 
 
-def _syntax_error(error: yaml.YAMLError, source: str, number: int) -> ManifestError:
+def _syntax_error(error: yaml.YAMLError, text: str, *, source: str, number: int) -> ManifestError:
     """Return the error for a text that is no YAML."""
     if isinstance(error, yaml.MarkedYAMLError):
         context = f" {error.context}" if error.context else ""
         problem = f"{error.problem or 'broken syntax'}{context}"
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 0
+        if _begins_with_tab(text, line):
+            problem = "a tab in the indentation"
     else:
         problem, line = " ".join(str(error).split()), 0
     reason = f"found broken YAML ({problem}), allowed YAML 1.1 or JSON"
     hint = "flatten the document" if "nesting" in problem else "correct the syntax"
+    hint = "write spaces instead of tabs" if problem.startswith("a tab") else hint
     return ManifestError(source, reason, hint=hint, document=number, line=line)
+
+
+def _begins_with_tab(text: str, line: int) -> bool:
+    """Whether a line, from 1, begins with a tab, behind spaces and dashes at most."""
+    lines = text.splitlines()
+    return 0 < line <= len(lines) and bool(_TAB_FIRST.match(lines[line - 1]))
 
 
 def find_place(text: str, path: str, *, document: int = 1) -> Place | None:

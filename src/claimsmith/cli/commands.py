@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Final
 
 import typer
 
@@ -36,6 +37,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich would take longer to load than all else together
 )
+
+
+_MEANT: Final = {
+    "check": "lint",
+    "validate": "lint",
+    "verify": "lint",
+    "why": "explain",
+    "simulate": "whatif",
+    "schedule": "allocate",
+    "defragment": "defrag",
+}
+"""Commands as other programs call them."""
 
 
 def run_command() -> int | None:
@@ -99,5 +112,8 @@ def _refuse_usage(error: typer.TyperException) -> Exit:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "claimsmith"
     sentence = error.format_message().replace("Value error, ", "").rstrip(".")
+    named = re.match(r"No such command '([a-z-]+)'", sentence)
+    if named is not None and named[1] in _MEANT:
+        sentence = f"{named[0]}. Did you mean {_MEANT[named[1]]!r}?"
     tell(f"{sentence[:1].lower()}{sentence[1:]}; see `{command} --help`")
     return Exit.BAD_INPUT

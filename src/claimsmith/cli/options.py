@@ -44,7 +44,7 @@ PolicyName = Annotated[
         "--policy",
         metavar="NAME",
         show_default=False,
-        help="How devices and nodes are chosen: first, pack, spread or fragmentation. Default: first; gangs pack.",
+        help="How devices and nodes are chosen: first, pack, spread, fragmentation or fgd. Default: first; gangs pack.",
     ),
 ]
 """What makes one decision better than another."""

@@ -232,3 +232,9 @@ def test_nothing_is_found_in_a_text_that_is_no_yaml() -> None:
 
 def test_a_plain_key_in_brackets_is_found_as_one_behind_a_dot() -> None:
     assert find_place("a:\n  memory:\n    value: 1\n", "a[memory].value") == Place(line=3, text="1")
+
+
+@pytest.mark.parametrize("text", ["a: 1\nb:\n\tc: 1\n", "a: 1\nb:\n  \tc: 2\n  d: 1\n", "a: 1\nb:\n-\tc: 1\n  d: 2\n"])
+def test_a_tab_that_indents_is_told_as_one(text: str) -> None:
+    with pytest.raises(ManifestError, match=r"x, document 1, line 3: found broken YAML \(a tab in the indentation\)"):
+        list(read_yaml(text, source="x"))
