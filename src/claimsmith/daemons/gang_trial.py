@@ -40,7 +40,7 @@ class GangTrial:
     def __init__(self, seen: ClusterSnapshot, gang: Gang, *, deviations: frozenset[Deviation] = OURS) -> None:
         self._seen, self._gang = seen, gang
         self._trial = SchedulerTrial(deviations=deviations)
-        self._origins = {ref: origin for pod in gang.waiting for ref, origin in find_origins(pod).items()}
+        self._origins = {ref: origin for pod in gang.waiting for ref, origin in find_origins(pod, ()).items()}
         self._own = {ref for pod in gang.waiting for ref in _list_claims(pod)}
         self._kept = {ref for pod in gang.placed for ref in _list_claims(pod)}
 

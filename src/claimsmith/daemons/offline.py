@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from claimsmith.allocate.explain.context import ExplainContext
 from claimsmith.allocate.explain.pending import explain_pending
 from claimsmith.allocate.explain.quota import add_quotas
 from claimsmith.allocate.explain.report import format_note
@@ -20,6 +21,7 @@ from claimsmith.api.objects import ModelObject, parse_manifest
 from claimsmith.api.snapshotfile import iter_objects
 from claimsmith.api.workload_pods import expand_workloads
 from claimsmith.cluster.cache import ClusterCache
+from claimsmith.daemons.claim_origins import find_origins
 from claimsmith.daemons.clusterplan import ONLY_NODE
 from claimsmith.daemons.gang_trial import GangTrial
 from claimsmith.daemons.made_claims import name_special_claim
@@ -330,7 +332,9 @@ class OfflineCluster:
             self._cluster.update(self._cache.snapshot())
             nodes = tuple(self._cache.nodes.values())
             wanted = [claim for claim in self._claims_of(made.pod) if claim.allocation is None]
-            device = explain_pending(self._cluster, wanted, nodes=nodes, limits=self._decider.limits)
+            context = ExplainContext(origins=find_origins(made.pod, ()))
+            limits = self._decider.limits
+            device = explain_pending(self._cluster, wanted, nodes=nodes, limits=limits, context=context)
         return _pending(f"pod/{made.pod.ref}", add_quotas(device, made.gaps))
 
     def _find_gang(self, pod: Pod) -> Gang | None:

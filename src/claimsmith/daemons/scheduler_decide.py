@@ -332,7 +332,8 @@ class Decider:
         self._cluster.update(self._cache.snapshot())
         tried = [(wanted_on(attempt.claims, plan), found) for plan, found in attempt.groups()]
         tried = tried or [(attempt.claims.wanted, ())]
-        context = ExplainContext(beside=attempt.ours, origins=find_origins(attempt.pod))
+        stored = {claim.ref for claim in attempt.claims.wanted if claim.uid}
+        context = ExplainContext(beside=attempt.ours, origins=find_origins(attempt.pod, stored))
         explanation = explain_attempt(
             self._cluster, tried, nodes=nodes, refused=refused, limits=self.limits, context=context
         )

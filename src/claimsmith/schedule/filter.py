@@ -69,6 +69,7 @@ class NodeFilter:
         if missing:
             text = f"node has too little {', '.join(missing)} left"
             data = {name: format_milli(self.wanted[name]) for name in missing}
+            data["amounts"] = "; ".join(usage.describe_shortage(name, self.wanted[name]) for name in missing)
             reasons.append(Reason(kind="resources", text=text, node=node.name, data=data))
         return tuple(reasons)
 

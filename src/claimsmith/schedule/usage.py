@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from claimsmith.model.node import Node
+from claimsmith.model.quantity import Quantity, QuantityFormat, format_milli
 from claimsmith.model.workload import Container, NodeAllocatableClaim, Pod
 
 __all__ = ["NodeUsage", "UsageIndex", "plan_aggregate", "plan_requests"]
@@ -128,6 +129,13 @@ class NodeUsage:
         ]
         return tuple(sorted(missing))
 
+    def describe_shortage(self, name: str, wanted: int) -> str:
+        """Return how much of a resource is wanted, in thousandths, and how much of it the node has left."""
+        offered = self.offered.get(name, 0)
+        left = max(offered - self.amounts.get(name, 0), 0)
+        amounts = (_format(name, amount) for amount in (wanted, left, offered))
+        return "{}: {} wanted, {} of {} left".format(name, *amounts)
+
     @property
     def fullness(self) -> float:
         """The fullest of the node's cpu, memory and pods: 0 empty, 1 full."""
@@ -137,6 +145,14 @@ class NodeUsage:
             if self.offered.get(name, 0) > 0
         ]
         return max(parts, default=0.0)
+
+
+def _format(name: str, milli: int) -> str:
+    """Return an amount in thousandths as people write it: bytes in powers of 1024."""
+    is_size = name in ("memory", "ephemeral-storage") or name.startswith("hugepages-")
+    if is_size and milli % 1000 == 0:
+        return str(Quantity(nanos=milli * 10**6, format=QuantityFormat.BINARY_SI))
+    return format_milli(milli)
 
 
 class UsageIndex:

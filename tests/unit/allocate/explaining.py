@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from claimsmith.allocate.explain.case import ClauseBook
+from claimsmith.allocate.explain.context import ALONE, ExplainContext
 from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons
 from claimsmith.allocate.explain.pending import ExplainLimits, explain_pending
 from claimsmith.allocate.explain.values import Explanation
@@ -52,10 +53,11 @@ def why(
     *objects: Node | ResourceSlice | DeviceClass | ResourceClaim,
     refused: Mapping[str, tuple[Reason, ...]] | None = None,
     limits: ExplainLimits | None = None,
+    context: ExplainContext = ALONE,
 ) -> Explanation:
     """Return the explanation of the claims without allocation in a cluster."""
     classes: Iterable[DeviceClass] = () if any(isinstance(item, DeviceClass) for item in objects) else (klass(),)
     seen = snapshot(*objects, *classes)
     cluster = PreparedCluster.from_snapshot(seen, Features.all())
     wanted = [item for item in objects if isinstance(item, ResourceClaim) and item.allocation is None]
-    return explain_pending(cluster, wanted, nodes=seen.nodes.values(), refused=refused, limits=limits)
+    return explain_pending(cluster, wanted, nodes=seen.nodes.values(), refused=refused, limits=limits, context=context)

@@ -8,6 +8,7 @@ import pytest
 
 from claimsmith.allocate.explain.changes import apply_changes
 from claimsmith.allocate.explain.comparisons import find_comparison
+from claimsmith.allocate.explain.context import ExplainContext, Origin
 from claimsmith.allocate.explain.values import Change, Explanation, Fix
 from claimsmith.allocate.search.decide import allocate
 from claimsmith.cel import CelEnvironment
@@ -15,6 +16,7 @@ from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Allocation
 from claimsmith.model.device import Device
 from claimsmith.model.features import Features
+from claimsmith.model.names import ClaimRef
 from claimsmith.model.node import Node
 from claimsmith.model.pool import ResourceSlice
 from claimsmith.testing.builders import (
@@ -104,13 +106,53 @@ def test_a_selector_that_compares_nothing_is_dropped() -> None:
     assert any("drop the selector" in text for text in texts(why(node("node-a"), pool, wanted)))
 
 
-def test_a_text_is_compared_with_the_most_frequent_one() -> None:
-    models = {"a": "T4", "b": "A100", "c": "A100"}
+def test_of_texts_the_nearest_one_is_proposed() -> None:
+    models = {"a": "A100", "b": "T4", "c": "T4"}
     pool = slice_(*(device(name, attributes={"model": model}) for name, model in models.items()))
     wanted = claim("c", request("r", 'device.attributes["gpu.example.test"].model == "H100"'))
     fix = find_fix(why(node("node-a"), pool, wanted), "set-selectors")
 
     assert fix.text.endswith('to == "A100"')
+
+
+def test_a_profile_is_relaxed_to_the_next_lower_one_that_is_free() -> None:
+    profiles = {"a": "1g.5gb", "b": "1g.5gb", "c": "3g.20gb", "d": "4g.20gb"}
+    pool = slice_(*(device(name, attributes={"profile": profile}) for name, profile in profiles.items()))
+    wanted = claim("c", request("r", 'device.attributes["gpu.example.test"].profile == "7g.40gb"'))
+    fix = find_fix(why(node("node-a"), pool, allocated(claim("held"), "d"), wanted), "set-selectors")
+
+    assert fix.text.endswith('to == "3g.20gb"')
+
+
+def test_devices_of_another_sort_are_proposed_after_claims_that_could_go() -> None:
+    model = 'device.attributes["gpu.example.test"].model'
+    pool = slice_(*(device(name, attributes={"model": name}) for name in ("A100-40", "L4")))
+    wanted = claim("c", request("r", f'{model} == "A100-40"'))
+    found = why(node("node-a"), pool, allocated(claim("held"), "A100-40"), wanted)
+
+    assert [fix.changes[0].op for fix in found.fixes][:2] == ["free-claims", "set-selectors"]
+
+
+def test_the_template_of_a_claim_is_named_and_who_has_to_be_made_anew() -> None:
+    wanted = claim("c", request("r", f"{SIZE} > 40"))
+    origin = Origin(template=ClaimRef("default", "large"), owner="pod p")
+    context = ExplainContext(origins={wanted.ref: origin})
+    pool = slice_(device("a", attributes={"size": 32}))
+    (fix,) = why(node("node-a"), pool, wanted, context=context).fixes
+
+    assert fix.text == (
+        f"ResourceClaimTemplate default/large, request r: relax {SIZE} > 40 to >= 32; then make pod p anew"
+    )
+    assert (fix.changes[0].claim, fix.changes[0].template) == (wanted.ref, origin.template)
+
+
+def test_nobody_has_to_be_made_anew_for_a_claim_that_is_still_to_be_made() -> None:
+    wanted = claim("c", request("r", count=2), constraints=[match("gpu.example.test/numa")])
+    origin = Origin(template=ClaimRef("default", "pair"), owner="pod p", is_made=False)
+    pool = slice_(*(device(f"d{place}", attributes={"numa": place}) for place in range(2)))
+    found = why(node("node-a"), pool, wanted, context=ExplainContext(origins={wanted.ref: origin}))
+
+    assert "ResourceClaimTemplate default/pair: drop the matchAttribute gpu.example.test/numa" in texts(found)
 
 
 def test_the_largest_count_that_fits_is_told() -> None:

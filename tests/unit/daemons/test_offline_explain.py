@@ -168,6 +168,24 @@ def test_a_node_selector_of_the_pod_is_a_reason() -> None:
     assert "change the pod or the node: node does not have the label zone=east" in text
 
 
+def test_too_little_of_a_nodes_resources_is_told_with_the_amounts() -> None:
+    large = pod("a").replace("resources: {", "resources: {requests: {cpu: 40, memory: 1Ti}, ")
+    text = told(explain("pod/a", large))
+
+    amounts = "cpu: 40 wanted, 32 of 32 left; memory: 1Ti wanted, 128Gi of 128Gi left"
+    assert f"node has too little cpu, memory left ({amounts})" in text
+    assert f"change the pod or the node: node has too little cpu, memory left ({amounts}) → 1 node (alpha)" in text
+
+
+def test_the_template_is_named_that_has_to_be_changed() -> None:
+    wants = """, selectors: [{cel: {expression: 'device.attributes["gpu.example.com"].model == "T40"'}}]"""
+    template = TEMPLATE.replace("name: any", "name: some").replace("Name: gpu", f"Name: gpu{wants}")
+    found = explain("pod/a", template, pod("a").replace("TemplateName: any", "TemplateName: some"))
+
+    assert fixes(found)[0].startswith("ResourceClaimTemplate default/some, request gpu: relax ")
+    assert fixes(found)[0].endswith('to == "T4"')
+
+
 def test_a_target_that_is_not_there_is_an_error() -> None:
     with pytest.raises(InputError, match="found no such pod or claim"):
         explain("podgroup/none", pod("a"))

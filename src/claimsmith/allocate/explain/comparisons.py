@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from claimsmith.allocate.explain.nearness import is_near, rank_text
 from claimsmith.cel import CelDevice, CelEnvironment, compile_expression
 from claimsmith.cel.ast import Call, Expr, Literal
 from claimsmith.errors import CelDeviceError, CelRuntimeError
@@ -41,7 +42,7 @@ class Comparison:
     def find_nearest(self, devices: Iterable[CelDevice], environment: CelEnvironment) -> tuple[Constant, ...]:
         """Return the values of devices that the comparison excludes, the nearest to its constant first.
 
-        Of an order, only those on its far side are of use; of texts, the most frequent come first.
+        Of an order, only those on its far side are of use; of equally near texts, the more frequent come first.
         """
         program = compile_expression(self.operand, environment=environment, purpose="part")
         counts: dict[Constant, int] = {}
@@ -58,8 +59,15 @@ class Comparison:
         elif isinstance(self.constant, Semver):
             found.sort(key=lambda value: value, reverse=self.operator in (">", ">="))
         else:
-            found.sort(key=lambda value: (-counts[value], str(value)))
+            wanted = str(self.constant)
+            found.sort(key=lambda value: (rank_text(wanted, str(value)), -counts[value], str(value)))
         return tuple(found[:CANDIDATES_MAX])
+
+    def is_near(self, value: Constant) -> bool:
+        """Tell whether a value is more or less of the same, rather than another thing."""
+        if isinstance(value, str):
+            return is_near(str(self.constant), value)
+        return not isinstance(value, bool)
 
     def relax_to(self, value: Constant) -> str:
         """Return the clause that also accepts a value, and everything between it and the constant."""

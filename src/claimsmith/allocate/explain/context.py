@@ -22,10 +22,12 @@ class Origin:
     Args:
         template: Namespace and name of the ResourceClaimTemplate.
         owner: For whom it was made, who has to be made anew to get another one: `pod train-0`.
+        is_made: It is there, rather than about to be made.
     """
 
     template: ClaimRef
     owner: str
+    is_made: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Final
 from claimsmith.allocate.explain.changes import apply_changes
 from claimsmith.allocate.explain.devices import NAMES_SHOWN
 from claimsmith.allocate.explain.finding import NodeFinding
-from claimsmith.allocate.explain.ladders import Step, find_ladder
+from claimsmith.allocate.explain.ladders import Step, build_fix, find_ladder
 from claimsmith.allocate.explain.relaxations import Relaxation
 from claimsmith.allocate.explain.values import Change, Fix
 from claimsmith.allocate.prepared.problem import AllocationProblem
@@ -146,7 +146,9 @@ class FixFinder:
                 return
             nodes = tuple(name for item in sets for name in self._find_step_nodes(step, item))
             if nodes and ladder is not None:
-                self._found.append((ladder.rank, Fix(text=step.text, nodes=nodes, changes=(step.change,))))
+                rank = ladder.rank if step.rank is None else step.rank
+                fix = build_fix(step.text, nodes, (step.change,), sets[0].finding.case.context)
+                self._found.append((rank, fix))
                 return
 
     # --- devices in use -----------------------------------------------------------------------------------------------
@@ -218,9 +220,8 @@ class FixFinder:
                 if self.searches < SEARCHES_MAX and self.helps([other.change for other in fewer], item):
                     kept = fewer
             changes = tuple(step.change for step in kept)
-            fix = Fix(
-                text="; and ".join(step.text for step in kept), nodes=self._find_alike(changes, item), changes=changes
-            )
+            text, nodes = "; and ".join(step.text for step in kept), self._find_alike(changes, item)
+            fix = build_fix(text, nodes, changes, item.finding.case.context)
             self._found.append((_BOTH_RANK, fix))
             return
 

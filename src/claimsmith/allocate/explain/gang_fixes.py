@@ -16,7 +16,7 @@ from claimsmith.allocate.explain.fixes import (
     join_names,
     list_kept,
 )
-from claimsmith.allocate.explain.ladders import find_ladder
+from claimsmith.allocate.explain.ladders import build_fix, find_ladder
 from claimsmith.allocate.explain.values import Change, Fix
 from claimsmith.model.names import ClaimRef
 
@@ -54,7 +54,8 @@ class GangFixFinder:
             for step in ladder.steps if ladder else ():
                 nodes = self.solve((step.change,))
                 if nodes and ladder is not None:
-                    yield ladder.rank, Fix(text=step.text, nodes=nodes, changes=(step.change,))
+                    rank = ladder.rank if step.rank is None else step.rank
+                    yield rank, build_fix(step.text, nodes, (step.change,), sets[0].finding.case.context)
                     break
 
     # --- devices in use -----------------------------------------------------------------------------------------------

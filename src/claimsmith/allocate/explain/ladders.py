@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from claimsmith.allocate.explain.case import NodeCase, find_near_classes, split_clauses
 from claimsmith.allocate.explain.comparisons import Comparison, Constant, find_comparison
+from claimsmith.allocate.explain.context import ExplainContext
 from claimsmith.allocate.explain.devices import format_amount
 from claimsmith.allocate.explain.draft import Place
 from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.obstacles import Obstacles
 from claimsmith.allocate.explain.relaxations import Part, Relaxation
-from claimsmith.allocate.explain.values import Change
+from claimsmith.allocate.explain.values import Change, Fix
 from claimsmith.cel import CelDevice, CelEnvironment, compile_expression, prepare_device
 from claimsmith.cel.ast import Call
 from claimsmith.errors import CelCompileError, CelDeviceError
 from claimsmith.model.claim import ResourceClaim, Selector, SubRequest
 from claimsmith.model.quantity import Quantity
 
-__all__ = ["STEPS_MAX", "Ladder", "Step", "find_ladder"]
+__all__ = ["STEPS_MAX", "Ladder", "Step", "build_fix", "find_ladder"]
 
+OTHER_RANK: Final = 5
+"""Place of changes after which devices of another sort are asked for: after claims that could go."""
 STEPS_MAX: Final = 16
 """Steps of one ladder at most."""
 
@@ -32,11 +35,13 @@ class Step:
 
     Args:
         is_sure: Nodes that were alike before are alike after the change, so that solving it on one of them is enough.
+        rank: Where it asks for more than the steps of its ladder do; None when it does not.
     """
 
     change: Change
     text: str
     is_sure: bool = True
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,22 @@ def find_ladder(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Ladd
     return Ladder(rank=rank, steps=steps) if steps else None
 
 
+def build_fix(text: str, nodes: tuple[str, ...], changes: tuple[Change, ...], context: ExplainContext) -> Fix:
+    """Return a fix that says what is to be made anew.
+
+    A claim's spec never changes: what was made from a template is made anew with whom it was made for.
+    """
+    origins = {change.claim: context.origins.get(change.claim) for change in changes if change.claim is not None}
+    owners = dict.fromkeys(f"make {origin.owner} anew" for origin in origins.values() if origin and origin.is_made)
+    changed = tuple(
+        replace(change, template=origin.template)
+        if change.claim is not None and (origin := origins[change.claim]) is not None
+        else change
+        for change in changes
+    )
+    return Fix(text="; then ".join((text, *owners)), nodes=nodes, changes=changed)
+
+
 def _find_label(case: NodeCase, place: Place) -> str:
     """The name of an alternative as results have it."""
     request = case.claims[place[0]].spec.requests[place[1]]
@@ -81,7 +102,8 @@ def _find_spec(finding: NodeFinding, place: Place) -> SubRequest:
 
 
 def _where(finding: NodeFinding, place: Place) -> str:
-    return f"claim {_find_claim(finding, place).ref}, request {_find_label(finding.case, place)}"
+    subject = finding.case.context.name_claim(_find_claim(finding, place).ref)
+    return f"{subject}, request {_find_label(finding.case, place)}"
 
 
 # --- selectors --------------------------------------------------------------------------------------------------------
@@ -102,8 +124,10 @@ def _relax_clause(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> It
     if comparison is not None:
         for value in values:
             text = f"{where}: relax {relaxation.name} to {comparison.describe(value)}"
-            yield Step(change=change(comparison.relax_to(value)), text=text, is_sure=comparison.operator != "==")
-    yield Step(change=change(""), text=f"{where}: drop the selector {relaxation.name}")
+            rank = None if comparison.is_near(value) else OTHER_RANK
+            is_sure = comparison.operator != "=="
+            yield Step(change=change(comparison.relax_to(value)), text=text, is_sure=is_sure, rank=rank)
+    yield Step(change=change(""), text=f"{where}: drop the selector {relaxation.name}", rank=OTHER_RANK)
 
 
 def _relax_class_clause(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Iterator[Step]:
@@ -236,9 +260,10 @@ def _lower_amount(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> It
 def _drop_constraint(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Iterator[Step]:
     claim = _find_claim(findings[0], relaxation.place or (0, 0, 0)).ref
     constraint = findings[0].case.asked[(relaxation.place or (0, 0, 0))[0]].spec.constraints[relaxation.position]
+    subject = findings[0].case.context.name_claim(claim)
     kind = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
     change = Change(op="remove-constraint", claim=claim, name=relaxation.name, value=relaxation.position)
-    yield Step(change=change, text=f"claim {claim}: drop the {kind} {relaxation.name}")
+    yield Step(change=change, text=f"{subject}: drop the {kind} {relaxation.name}")
 
 
 def _tolerate(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Iterator[Step]:

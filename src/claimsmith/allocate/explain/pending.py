@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from claimsmith.allocate.explain.case import ClauseBook
@@ -172,15 +172,25 @@ def _refuse(vetoes: Mapping[str, tuple[Reason, ...]], known: Mapping[str, Node])
     for name, reasons in vetoes.items():
         if name in known and reasons:
             groups.setdefault((reasons[0].kind, reasons[0].text), ([], reasons[0]))[0].append(name)
-    return [NodeGroup(nodes=tuple(names), reasons=(reason,)) for names, reason in groups.values()]
+    return [NodeGroup(nodes=tuple(names), reasons=(_tell_amounts(reason),)) for names, reason in groups.values()]
+
+
+def _tell_amounts(reason: Reason) -> Reason:
+    """The reason with the amounts of the node that it is told of, which are no part of its rule."""
+    amounts = reason.data.get("amounts")
+    if not amounts:
+        return reason
+    return replace(reason, text=f"{reason.text} ({amounts})", data={"rule": reason.text, **reason.data})
 
 
 def _lift_vetoes(asked: Asked, vetoes: Mapping[str, tuple[Reason, ...]], known: Mapping[str, Node]) -> tuple[Fix, ...]:
     """What would help about nodes that only one thing besides devices speaks against."""
     by_text: dict[str, list[Node]] = {}
+    told: dict[str, str] = {}
     for name, reasons in vetoes.items():
         texts = {reason.text for reason in reasons}
         if name in known and len(texts) == 1:
+            told.setdefault(reasons[0].text, _tell_amounts(reasons[0]).text)
             by_text.setdefault(texts.pop(), []).append(known[name])
     fixes = []
     for text, nodes in by_text.items():
@@ -189,5 +199,5 @@ def _lift_vetoes(asked: Asked, vetoes: Mapping[str, tuple[Reason, ...]], known: 
         fitting += [name for item in sets if item.finding.fits for name in item.nodes]
         if fitting:
             change = Change(op="change-pod", value=text)
-            fixes.append(Fix(text=f"change the pod or the node: {text}", nodes=tuple(fitting), changes=(change,)))
+            fixes.append(Fix(text=f"change the pod or the node: {told[text]}", nodes=tuple(fitting), changes=(change,)))
     return tuple(fixes)

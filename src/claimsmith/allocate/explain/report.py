@@ -133,6 +133,8 @@ def _encode_change(change: Change) -> dict[str, Any]:
     value: dict[str, Any] = {"op": change.op}
     if change.claim is not None:
         value["claim"] = str(change.claim)
+    if change.template is not None:
+        value["template"] = str(change.template)
     if change.request:
         value["request"] = change.request
     if change.name:

@@ -26,6 +26,7 @@ class Change:
             is about something else.
         name: The class, capacity, pool, gate, node or quota that it is about; empty when it is about nothing of a name.
         value: The new value, as JSON.
+        template: The ResourceClaimTemplate that the claim was made from, which has to be changed in its place.
     """
 
     op: ChangeOp
@@ -33,6 +34,7 @@ class Change:
     request: str = ""
     name: str = ""
     value: object = None
+    template: ClaimRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
