@@ -127,7 +127,7 @@ def test_a_gang_gets_the_halves_where_the_whole_would_starve_it(result: Value) -
     ]
     why = result["steps"][7]["facts"][0]["reason"]
     assert why.startswith("pod group default/pair: 1 of at least 2 pods fit together; then pod pair-1: ")
-    assert "whole in use by default/pair-0-card-0" in why
+    assert "whole in use by the other pods of the gang" in why
 
 
 def test_containers_see_the_devices_of_their_claims_alone(result: Value) -> None:

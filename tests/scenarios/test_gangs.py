@@ -109,7 +109,7 @@ async def test_no_pod_of_a_gang_starts_while_another_one_finds_no_device() -> No
     assert (waiting, clean) == (["", ""], True)
     assert (said["status"], said["reason"]) == ("False", "Unschedulable")
     assert said["message"].startswith("pod group default/gang: 1 of at least 2 pods fit together; then pod b: ")
-    assert "gpu-0 in use by default/a-claim" in said["message"]
+    assert "gpu-0 in use by the other pods of the gang" in said["message"]
     assert (done["status"], done["reason"]) == ("True", "Scheduled")
 
 
