@@ -286,3 +286,30 @@ def test_a_field_that_no_kind_has_is_refused_when_that_is_asked_for(tmp_path: Pa
     assert (refused.code, refused.out) == (2, "")
     assert "spec.devices.requests[0].exactly.cuont" in refused.err
     assert accepted.code != 2
+
+
+def test_allocate_shows_what_a_share_takes() -> None:
+    ran = call_claimsmith("allocate", "-f", EXAMPLE, "pod/stream-00")
+
+    assert "net/nic-0 (bandwidth 2G)" in ran.out
+
+
+def test_explain_shows_every_pod_of_a_gang_that_fits() -> None:
+    ran = call_claimsmith("explain", "podgroup/pair", "-f", EXAMPLE)
+
+    assert ran.code == 0
+    assert ran.out.startswith("podgroup/default/pair fits: 2 pods on node ")
+    assert all(f"pod/default/pair-{number}" in ran.out for number in range(2))
+
+
+def test_explain_tells_a_pod_that_runs_from_one_that_fits(tmp_path: Path) -> None:
+    runs = tmp_path / "runs.yaml"
+    runs.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: runs}\n"
+        "spec: {nodeName: n1, containers: [{name: c, image: x}]}\nstatus: {phase: Running}\n"
+    )
+
+    assert call_claimsmith("explain", "pod/runs", "-f", str(runs)).out == (
+        "pod/default/runs runs on node n1: no devices wanted\n"
+    )

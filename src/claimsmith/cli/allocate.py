@@ -14,8 +14,9 @@ from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
     from claimsmith.daemons.offline import OfflineDecision
+    from claimsmith.model.claim import DeviceResult
 
-__all__ = ["allocate", "decide_offline", "decision_value"]
+__all__ = ["allocate", "decide_offline", "decision_value", "describe_device", "list_claims"]
 
 
 @reads_cluster
@@ -39,7 +40,7 @@ def allocate(
     if output is Format.TABLE and not decisions:
         tell("nothing waits")
     elif output is Format.TABLE:
-        rows = [(d.target, d.node or "-", _devices(d), shorten_reason(d.message, d.target)) for d in decisions]
+        rows = [(d.target, d.node or "-", list_claims(d), shorten_reason(d.message, d.target)) for d in decisions]
         print_table(("TARGET", "NODE", "DEVICES", "WHY NOT"), rows)
     else:
         print_value({"decisions": [decision_value(decision) for decision in decisions]}, output)
@@ -79,6 +80,13 @@ def decision_value(decision: OfflineDecision) -> dict[str, Any]:
     return {**value, "message": decision.message, "reasons": reasons}
 
 
-def _devices(decision: OfflineDecision) -> str:
+def describe_device(result: DeviceResult) -> str:
+    """Return a device without its driver, and what of it is taken by a share: `a/nic-0 (bandwidth 2G)`."""
+    amounts = ", ".join(f"{name} {amount}" for name, amount in (result.consumed_capacity or {}).items())
+    return f"{result.pool}/{result.device}" + (f" ({amounts})" if amounts else "")
+
+
+def list_claims(decision: OfflineDecision) -> str:
+    """Return the devices of a decision's claims, one in a line with its claim and request."""
     found = [(ref, result) for ref, allocation in decision.allocations for result in allocation.results]
-    return "\n".join(f"{ref.name} {result.request}: {result.pool}/{result.device}" for ref, result in found)
+    return "\n".join(f"{ref.name} {result.request}: {describe_device(result)}" for ref, result in found)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from claimsmith.cli.allocate import decision_value
+from claimsmith.cli.allocate import decision_value, describe_device, list_claims
 from claimsmith.cli.exits import Exit
 from claimsmith.cli.options import OnlyNode, Output
-from claimsmith.cli.output import Format, print_value
+from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def explain(
     The reasons of each group of equal nodes are irreducible: together they are enough, and without any one of them it
     would fit if nothing else stood in the way. What would help was found out by solving again.
 
-    Exit code 0 says that it fits, and on which devices; 1 that it does not.
+    Exit code 0 says that it fits, or runs already, and on which devices; 1 that it does not.
 
     Example: claimsmith explain pod/train -f cluster.yaml -f pod.yaml
     """
@@ -44,6 +44,8 @@ def explain(
         from claimsmith.allocate.explain.report import encode_explanation
 
         value = decision_value(decision)
+        if decision.members:
+            value["pods"] = [decision_value(member) for member in decision.members]
         if decision.explanation is not None:
             value["explanation"] = encode_explanation(decision.explanation)
         print_value(value, output)
@@ -53,12 +55,30 @@ def explain(
         raise typer.Exit(Exit.DOES_NOT_FIT)
 
 
+def _describe(decision: OfflineDecision) -> str:
+    """Return what a target has or gets in one line."""
+    if decision.members:
+        nodes = list(dict.fromkeys(member.node for member in decision.members))
+        verb = "runs" if decision.was_there else "fits"
+        places = f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes ({', '.join(nodes)})"
+        return f"{decision.target} {verb}: {_count(len(decision.members))} on {places}"
+    devices = [describe_device(r) for _, allocation in decision.allocations for r in allocation.results]
+    verb = "fits" if not decision.was_there else "runs" if decision.node else "has its devices"
+    place = f" on node {decision.node}" if decision.node else ""
+    return f"{decision.target} {verb}{place}: {', '.join(devices) or 'no devices wanted'}"
+
+
+def _count(pods: int) -> str:
+    return "1 pod" if pods == 1 else f"{pods} pods"
+
+
 def _print(decision: OfflineDecision) -> None:
     """Print what a decision comes to, for people."""
     if decision.outcome == "allocated":
-        devices = [f"{r.pool}/{r.device}" for _, allocation in decision.allocations for r in allocation.results]
-        place = f" on node {decision.node}" if decision.node else ""
-        typer.echo(f"{decision.target} fits{place}: {', '.join(devices) or 'no devices wanted'}")
+        typer.echo(_describe(decision))
+        if decision.members:
+            rows = [(member.target, member.node or "-", list_claims(member)) for member in decision.members]
+            print_table(("TARGET", "NODE", "DEVICES"), rows)
     elif decision.explanation is None:
         typer.echo(f"{decision.target}: {decision.message}")
     else:

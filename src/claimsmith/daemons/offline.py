@@ -80,6 +80,8 @@ class OfflineDecision:
         message: Why there is no node, in one text.
         reasons: The same for machines.
         explanation: Why, in sets of reasons, and what would help; None when it is no matter of nodes.
+        was_there: What is told was so before anything was decided: a pod that runs, a claim that has its devices.
+        members: What each pod gets, where the target is a pod group.
     """
 
     target: str
@@ -90,6 +92,8 @@ class OfflineDecision:
     reasons: tuple[Reason, ...] = ()
     explanation: Explanation | None = None
     group: str = ""
+    was_there: bool = False
+    members: tuple[OfflineDecision, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -178,7 +182,8 @@ class OfflineCluster:
             self._decider.limits = IN_FULL
             return self._find_other(target, names)
         first = next((decision for decision in found if decision.outcome != "allocated"), found[0])
-        return replace(first, target=next(name for name in first.names if name in names))
+        named = replace(first, target=next(name for name in first.names if name in names))
+        return replace(named, members=tuple(found)) if named.target == named.group else named
 
     def _decide_until(self, names: set[str]) -> Iterator[OfflineDecision]:
         """Decide for all that waits up to the names, which are explained in full."""
@@ -218,16 +223,27 @@ class OfflineCluster:
         """
         for pod in self._cache.pods.values():
             if f"pod/{pod.ref}" in names and pod.node_name:
-                return _decided(f"pod/{pod.ref}", pod.node_name, self._claims_of(pod))
+                return self._tell_running(pod)
+        for ref in self._cache.groups:
+            running = self._directory.find(ref).placed if f"podgroup/{ref}" in names else ()
+            if running:
+                members = tuple(map(self._tell_running, running))
+                return replace(members[0], target=f"podgroup/{ref}", members=members)
         for claim in self._cache.snapshot().claims.values():
             if f"claim/{claim.ref}" in names:
                 decided = claim.allocation is not None
-                return _decided(f"claim/{claim.ref}", "", [claim]) if decided else self._decide_claim(claim)
+                told = replace(_decided(f"claim/{claim.ref}", "", [claim]), was_there=True)
+                return told if decided else self._decide_claim(claim)
         claims = self._cache.snapshot().claims.values()
-        known = [f"pod/{pod.ref}" for pod in self._cache.pods.values()]
+        known = [f"podgroup/{ref}" for ref in self._cache.groups if target.startswith("podgroup/")]
+        known += [f"pod/{pod.ref}" for pod in self._cache.pods.values()]
         known += [f"claim/{claim.ref}" for claim in claims if not claim.metadata.owner_references]
         allowed = ", ".join(known[:10]) + (" …" if len(known) > 10 else "") or "pod/NAME or claim/NAME"
         raise InputError(f"target {target!r}: found no such pod or claim in the files, allowed {allowed}; correct it")
+
+    def _tell_running(self, pod: Pod) -> OfflineDecision:
+        """Return what a pod has that has its node already."""
+        return replace(_decided(f"pod/{pod.ref}", pod.node_name, self._claims_of(pod)), was_there=True)
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim]:
         """Return the claims that a pod uses."""

@@ -189,3 +189,27 @@ def test_the_template_is_named_that_has_to_be_changed() -> None:
 def test_a_target_that_is_not_there_is_an_error() -> None:
     with pytest.raises(InputError, match="found no such pod or claim"):
         explain("podgroup/none", pod("a"))
+
+
+def test_a_pod_group_that_fits_is_told_with_what_each_pod_gets() -> None:
+    found = explain("podgroup/gang", *gang_of(2))
+
+    assert (found.target, found.outcome, found.was_there) == ("podgroup/default/gang", "allocated", False)
+    assert [(item.target, item.node) for item in found.members] == [
+        ("pod/default/p0", "alpha"),
+        ("pod/default/p1", "alpha"),
+    ]
+
+
+def test_what_runs_already_is_told_as_such() -> None:
+    runs = pod("a", group="gang").replace("spec:", "spec:\n  nodeName: alpha", 1)
+    waits, one, both = (explain(target, GROUP, runs, pod("b")) for target in ("pod/b", "pod/a", "podgroup/gang"))
+
+    assert (waits.was_there, one.was_there, both.was_there) == (False, True, True)
+    assert [item.target for item in both.members] == ["pod/default/a"]
+
+
+def test_a_claim_that_has_its_devices_is_told_as_such() -> None:
+    found = explain("claim/held", claim_held())
+
+    assert (found.outcome, found.was_there) == ("allocated", True)
