@@ -241,3 +241,30 @@ spec:
         ("DaemonSet", "web", "missing-reference", "spec.template.spec.resourceClaims[0].resourceClaimTemplateName"),
     ]
     assert (found[1]["corrected"], found[1]["source"][-7:]) == ("any", "line 11")
+
+
+SLICE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: more}
+spec:
+  driver: gpu.example.com
+  nodeName: alpha
+  pool: {name: more, generation: 1, resourceSliceCount: 1}
+  devices: [{name: gpu-9, attributes: {model: {string: L5}}}]
+"""
+
+
+def test_what_may_follow_from_a_slice_that_cannot_be_read_is_not_told(tmp_path: Path) -> None:
+    broken = SLICE.replace("{string: L5}", "{int: 'five'}")
+    ran = lint(tmp_path, DEVICES, broken, claim("c", f'{MODEL} == "L5"'), options=("-o", "json"))
+
+    assert [(item["name"], item["rule"]) for item in json.loads(ran.out)["findings"]] == [("more", "api")]
+    assert "what may follow from objects that can't be read (ResourceSlice) is not told" in ran.err
+
+
+def test_what_may_follow_from_a_kind_that_is_written_wrong_is_not_told(tmp_path: Path) -> None:
+    wrong = SLICE.replace("kind: ResourceSlice", "kind: ResourceSlic")
+    found = findings(tmp_path, DEVICES, wrong, claim("c", f'{MODEL} == "L5"'))
+
+    assert [item["rule"] for item in found] == ["unknown-kind"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from claimsmith.allocate.lint.check import ObjectKey, lint_cluster
-from claimsmith.allocate.lint.values import Fault, Finding
+from claimsmith.allocate.lint.values import Fault, Finding, Rule
 from claimsmith.api.kinds import POD, Kind, find_kind_of
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import check_form, convert_manifest, drop_unknown, parse_manifest
@@ -22,6 +23,23 @@ __all__ = ["LintReport", "lint_manifests"]
 
 _SHOWN_MAX: Final = 80
 _NAME_MAX: Final = 150
+_FOLLOWING: Final[Mapping[str, frozenset[Rule]]] = MappingProxyType(
+    {
+        "ResourceSlice": frozenset(
+            (
+                "unknown-attribute", "class-never-matches", "request-never-matches", "constraint-attribute", "count",
+                "never-tolerated", "unknown-capacity", "capacity-amount", "rule-selects-nothing", "pool-incomplete",
+                "pool-invalid",
+            )
+        ),
+        "Node": frozenset(("unknown-node", "count")),
+        "DeviceClass": frozenset(("unknown-class",)),
+        "ResourceClaim": frozenset(("missing-reference",)),
+        "ResourceClaimTemplate": frozenset(("missing-reference",)),
+        "PodGroup": frozenset(("missing-reference",)),
+    }
+)  # fmt: skip
+"""Rules that may be broken only because an object of the kind could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +48,7 @@ class LintReport:
 
     Args:
         findings: In the order of the files, those of one object together.
-        left_out: One sentence for each manifest of a kind that claimsmith does not know.
+        left_out: One sentence for each manifest of a kind that claimsmith does not know, and for what is not told.
         objects: How many objects were looked at.
         devices: How many published devices they were held against.
     """
@@ -88,12 +106,25 @@ def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | Non
     snapshot = cluster.snapshot
     is_whole = not (reads or mistaken) and all(map(is_setting, others))
     found = lint_cluster(snapshot, only=None if is_whole else {item.key for item in reads})
+    unread = {item.key[0] for item in reads if item.kept is None}
+    unread |= {item.fault.corrected if item.fault.path == "kind" else item.kind for item in mistaken}
+    sound = tuple(_drop_following(found, unread))
+    left_out = [sentence for sentence in cluster.left_out if sentence not in cluster.out_of_reach]
+    if len(sound) < len(found):
+        kinds = ", ".join(sorted(unread.intersection(_FOLLOWING)))
+        left_out.append(f"what may follow from objects that can't be read ({kinds}) is not told; correct these first")
     return LintReport(
-        findings=(*mistaken, *_join(reads, found)),
-        left_out=tuple(sentence for sentence in cluster.left_out if sentence not in cluster.out_of_reach),
+        findings=(*mistaken, *_join(reads, sound)),
+        left_out=tuple(left_out),
         objects=_count(snapshot) if is_whole else len(reads) + len(mistaken),
         devices=sum(len(item.devices) for item in snapshot.slices),
     )
+
+
+def _drop_following(found: Iterable[Finding], unread: Collection[str]) -> Iterator[Finding]:
+    """Yield the findings that stay true whatever the objects of some kinds say that could not be read."""
+    rules = frozenset[Rule]().union(*(_FOLLOWING.get(kind, frozenset()) for kind in unread))
+    return (item for item in found if item.fault.rule not in rules)
 
 
 def _find_mistake(manifest: Manifest) -> Finding | None:
