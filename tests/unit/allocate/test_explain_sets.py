@@ -64,7 +64,7 @@ def test_no_more_devices_in_use_are_told_than_stand_in_the_way() -> None:
 def test_a_count_is_told_as_far_as_it_is_too_large() -> None:
     (reason,) = tell(slice_(A, B), claim("c", request("r", count=5)))
 
-    assert reason.text == "5 devices wanted (3 would be too many already), node node-a has 2: a, b"
+    assert reason.text == "5 devices wanted (even 3 don't fit), node node-a has 2: a, b"
 
 
 def test_requests_that_have_no_part_in_it_are_left_out() -> None:
@@ -90,7 +90,14 @@ def test_a_constraint_is_a_reason_with_the_devices_that_agree() -> None:
     found = tell(pool, claim("c", request("r", count=3), constraints=[match("gpu.example.test/numa")]))
 
     assert [reason.kind for reason in found] == ["count", "constraint"]
-    assert found[1].text == "the devices must have one gpu.example.test/numa: at most 2 have, d0, d1"
+    assert found[1].text == "the devices must have one gpu.example.test/numa: no more than 2 have the same, d0, d1"
+
+
+def test_devices_that_agree_in_nothing_are_told_as_such() -> None:
+    pool = slice_(*(device(f"d{place}", attributes={"numa": place}) for place in range(2)))
+    found = tell(pool, claim("c", request("r", count=2), constraints=[match("gpu.example.test/numa")]))
+
+    assert found[-1].text == "the devices must have one gpu.example.test/numa: no two have the same"
 
 
 def test_a_distinct_attribute_tells_how_many_values_there_are() -> None:
@@ -277,7 +284,7 @@ def test_the_limit_of_a_claim_is_told_where_it_is_exceeded() -> None:
     (reason,) = tell(many, claim("c", request("r", count=35)))
 
     assert reason.text.startswith(
-        "35 devices wanted (33 would be too many already) and a claim can have 32 devices at most, node node-a has 40: "
+        "35 devices wanted (even 33 don't fit) and a claim can have 32 devices at most, node node-a has 40: "
     )
 
 

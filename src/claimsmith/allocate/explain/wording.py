@@ -86,7 +86,7 @@ class _Writer:
             wanted = self._format_alternatives(place)
         else:
             kept = self._finding.kept[relaxation] + (0 if relaxation.levels == spec.count else 1)
-            more = "" if kept == spec.count else f" ({kept} would be too many already)"
+            more = "" if kept == spec.count or not usable else f" (even {kept} {'do' if kept > 1 else 'does'}n't fit)"
             more += self._format_limit(place[0])
             wanted = f"{_count(spec.count)} wanted{more}"
         text = f"{wanted}, {self._format_had(usable, places)}"

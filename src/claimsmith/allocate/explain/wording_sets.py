@@ -49,7 +49,7 @@ def word_constraint(finding: NodeFinding, obstacles: Obstacles, relaxation: Rela
     if constraint.match_attribute is not None:
         best = max(values.values(), key=len, default={})
         text = f"the devices must have one {name}: {_format_best(best)}{missing}"
-        data["rule"] = f"the devices must have one {name}: at most {len(best)} have"
+        data["rule"] = f"the devices must have one {name}: no more than {len(best)} have the same"
         return text, tuple(best) or tuple(lacking), data
     known = {device for found in values.values() for device in found}
     seen = {record.id: None for record in obstacles.devices if record.id in known}
@@ -62,7 +62,9 @@ def word_constraint(finding: NodeFinding, obstacles: Obstacles, relaxation: Rela
 def _format_best(best: dict[DeviceId, None]) -> str:
     if not best:
         return "none has any"
-    return f"at most {len(best)} {'has' if len(best) == 1 else 'have'}, {format_names(best)}"
+    if len(best) == 1:
+        return "no two have the same"
+    return f"no more than {len(best)} have the same, {format_names(best)}"
 
 
 def _binds(constraint: DeviceConstraint, request: str, alternative: str) -> bool:
