@@ -159,6 +159,27 @@ def test_a_quantity_is_compared_with_a_quantity() -> None:
     assert (fault.rule, fault.corrected) == ("quantity", f'{MEMORY}.compareTo(quantity("40Gi")) > 0')
 
 
+@pytest.mark.parametrize("constant", ["40", '"40"', '"40GB"', '"40 GiB"'])
+def test_an_amount_that_is_no_quantity_has_the_unit_of_what_is_published(constant: str) -> None:
+    (fault,) = of_selector(f"{MEMORY} > {constant}")
+
+    assert (fault.rule, fault.corrected) == ("quantity", f'{MEMORY}.compareTo(quantity("40Gi")) > 0')
+    assert fault.text.endswith(f"; {constant.strip(chr(34))} is taken for 40Gi (published: 24Gi, 80Gi)")
+
+
+def test_a_text_in_quantity_that_is_none_is_told_with_what_to_write() -> None:
+    (fault,) = of_selector(f'{MEMORY}.compareTo(quantity("40GB")) > 0')
+
+    assert fault.text == "'40GB' is no quantity: the selector fails where it comes to it; write 40Gi"
+    assert (fault.rule, fault.corrected) == ("quantity", f'{MEMORY}.compareTo(quantity("40Gi")) > 0')
+
+
+def test_a_text_that_is_like_no_quantity_is_told_without_a_correction() -> None:
+    (fault,) = of_selector(f'{MEMORY}.compareTo(quantity("much")) > 0')
+
+    assert (fault.rule, fault.corrected) == ("quantity", "")
+
+
 def test_all_faults_of_a_selector_are_corrected_together() -> None:
     found = of_selector(f'{G}.modle == "L4" && {G}.cores == "4"')
 

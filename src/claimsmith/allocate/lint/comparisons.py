@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from claimsmith.allocate.lint.amounts import guess_quantity
 from claimsmith.allocate.lint.paths import Edit, PathUse, quote
+from claimsmith.allocate.lint.published import Name
 from claimsmith.cel.ast import Call, Expr, ListExpr, walk
 from claimsmith.cel.ast import Literal as Constant
-from claimsmith.model.quantity import find_quantity
+from claimsmith.model.quantity import Quantity, find_quantity
 from claimsmith.model.semver import find_semver
 
-__all__ = ["Comparison", "find_comparisons", "plan_quantity", "plan_retyped", "plan_version"]
+__all__ = [
+    "Comparison",
+    "find_bad_quantities",
+    "find_comparisons",
+    "plan_quantity",
+    "plan_retyped",
+    "plan_version",
+]
 
 _OPERATORS: Final = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -94,18 +103,48 @@ def plan_version(comparison: Comparison, text: str, *, is_string: bool) -> tuple
     return (Edit(comparison.node.start, comparison.node.end, f"({guarded})" if is_compound else guarded),)
 
 
-def plan_quantity(comparison: Comparison, text: str) -> tuple[Edit, ...]:
-    """Return the edit that compares a capacity with a quantity; none when the constant is no quantity."""
+def plan_quantity(comparison: Comparison, text: str, published: Collection[Quantity]) -> tuple[Edit, ...]:
+    """Return the edit that compares a capacity with a quantity; none when the constant is no quantity.
+
+    Args:
+        comparison: The comparison.
+        text: The expression.
+        published: The amounts of the capacity that devices have.
+    """
     path = text[comparison.use.node.start : comparison.use.node.end]
     parts = []
     for constant in comparison.constants:
-        amount = find_quantity(str(constant.value)) if type_of(constant) in ("int", "string") else None
-        if amount is None:
+        is_plain = type_of(constant) in ("int", "string")
+        amount = guess_quantity(str(constant.value), published) if is_plain else ""
+        if not amount:
             return ()
         operator = "==" if comparison.operator == "in" else comparison.operator
-        parts.append(f"{path}.compareTo(quantity({quote(str(constant.value))})) {operator} 0")
+        parts.append(f"{path}.compareTo(quantity({quote(amount)})) {operator} 0")
     joined = " || ".join(parts)
     return (Edit(comparison.node.start, comparison.node.end, f"({joined})" if len(parts) > 1 else joined),)
+
+
+def find_bad_quantities(tree: Expr, uses: Sequence[PathUse]) -> Iterator[tuple[Constant, Name | None]]:
+    """Yield the texts in `quantity(…)` that are none, each with the capacity that is compared with it, if it is one."""
+    calls = [node for node in walk(tree) if isinstance(node, Call)]
+    for node in calls:
+        if node.function != "quantity" or len(node.args) != 1 or not isinstance(node.args[0], Constant):
+            continue
+        constant = node.args[0]
+        if not isinstance(constant.value, str) or find_quantity(constant.value) is not None:
+            continue
+        around = [call for call in calls if call.start <= node.start and node.end <= call.end and call is not node]
+        names = [_list_inside(call, uses) for call in sorted(around, key=lambda call: call.end - call.start)]
+        nearest = next((found for found in names if found), set())
+        yield constant, nearest.pop() if len(nearest) == 1 else None
+
+
+def _list_inside(call: Call, uses: Sequence[PathUse]) -> set[Name]:
+    return {
+        use.name
+        for use in uses
+        if use.name.field == "capacity" and call.start <= use.node.start and use.node.end <= call.end
+    }
 
 
 def complete_version(text: str) -> str | None:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from claimsmith.allocate.lint.amounts import guess_quantity
 from claimsmith.allocate.lint.comparisons import (
     Comparison,
     complete_version,
+    find_bad_quantities,
     find_comparisons,
     plan_quantity,
     plan_retyped,
     plan_version,
 )
 from claimsmith.allocate.lint.correcting import Corrector, compile_selector, evaluate
-from claimsmith.allocate.lint.paths import Edit, PathUse, edit_name, find_uses
+from claimsmith.allocate.lint.paths import Edit, PathUse, edit_name, find_uses, quote
 from claimsmith.allocate.lint.published import Name, PublishedDevice
 from claimsmith.allocate.lint.values import Fault
 from claimsmith.cel import Program
 from claimsmith.cel.parser import parse
 from claimsmith.errors import CelCompileError, CelRuntimeError
+from claimsmith.model.quantity import Quantity
 
 __all__ = ["lint_selector"]
 
 _ROUNDS_MAX: Final = 8
 """Faults of one selector that are corrected one after the other."""
+_AMOUNTS_SHOWN: Final = 3
 _ORDERING: Final = frozenset({"<", "<=", ">", ">="})
 _LISTS: Final = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
 
@@ -60,6 +64,7 @@ def _find_faults(text: str, corrector: Corrector) -> tuple[Fault, ...]:
     uses = find_uses(program.checked.tree, text)
     comparisons = tuple(find_comparisons(program.checked.tree, uses))
     found = [*_find_unknown(text, uses, corrector), *_find_mismatches(text, comparisons, corrector)]
+    found += _find_bad_quantities(program, uses, corrector)
     is_known_to_fail = any(fault.severity == "error" for fault in found)
     found += _find_text_versions(text, comparisons, corrector)
     if not is_known_to_fail:
@@ -76,13 +81,44 @@ def _find_plain_quantities(text: str, corrector: Corrector) -> Iterator[Fault]:
     capacities = tuple(use for use in find_uses(tree, text) if use.name.field == "capacity")
     edits: list[Edit] = []
     names: dict[Name, None] = {}
+    unlike: dict[str, None] = {}
     for comparison in find_comparisons(tree, capacities):
-        edits += plan_quantity(comparison, text)
+        published = _list_amounts(comparison.use.name, corrector)
+        edits += plan_quantity(comparison, text, published)
         names[comparison.use.name] = None
+        unlike.update(dict.fromkeys(_tell_guesses(comparison, published)))
     corrected = corrector.correct(text, edits)
     if corrected:
         shown = ", ".join(map(str, names))
         sentence = f"{shown} is a quantity and can't be compared with a number or a text; compare it with quantity(…)"
+        sentence += "".join(unlike)
+        yield Fault(rule="quantity", severity="error", text=sentence, corrected=corrected)
+
+
+def _tell_guesses(comparison: Comparison, published: Collection[Quantity]) -> Iterator[str]:
+    """Yield what to say of constants that probably stand for something else than they are."""
+    for constant in comparison.constants:
+        text = str(constant.value)
+        guess = guess_quantity(text, published)
+        if guess not in ("", text):
+            shown = ", ".join(sorted(map(str, published))[:_AMOUNTS_SHOWN])
+            yield f"; {text} is taken for {guess}{f' (published: {shown})' if shown else ''}"
+
+
+def _list_amounts(name: Name, corrector: Corrector) -> tuple[Quantity, ...]:
+    """Return the amounts that devices have of a capacity."""
+    values = corrector.published.values(name, corrector.devices).values()
+    return tuple(value for value in values if isinstance(value, Quantity))
+
+
+def _find_bad_quantities(program: Program, uses: Sequence[PathUse], corrector: Corrector) -> Iterator[Fault]:
+    """Yield a fault for each text in `quantity(…)` that is none, on which the selector fails."""
+    for constant, name in find_bad_quantities(program.checked.tree, uses):
+        guess = guess_quantity(str(constant.value), _list_amounts(name, corrector) if name is not None else ())
+        hint = f"; write {guess}" if guess else "; write a number with a unit such as Gi or G"
+        edits = (Edit(constant.start, constant.end, quote(guess)),) if guess else ()
+        sentence = f"{constant.value!r} is no quantity: the selector fails where it comes to it{hint}"
+        corrected = corrector.correct(program.text, edits)
         yield Fault(rule="quantity", severity="error", text=sentence, corrected=corrected)
 
 
