@@ -19,6 +19,7 @@ from claimsmith.daemons.agent_part import DriverPart, DriverState, NodeContext
 from claimsmith.errors import ApiError, ConfigError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference
+from claimsmith.kube.warm import keep_warm
 from claimsmith.kubelet.paths import NodePaths
 from claimsmith.model.names import DeviceId
 from claimsmith.node.deviceplugins import DeviceUse
@@ -120,6 +121,7 @@ class Agent:
             yield from part.works()
         yield from self._facts.works()
         yield self._recorder.run(), "agent events"
+        yield keep_warm(self._client), "warm connection"
         if any(loop.health.keeps_some_out for loop in _list_loops(self._chosen)):
             yield ReleaseWatch(self._client, self._node_name, self._release).run(), "releases"
         yield (self._remove_rules() if self._rules is None else self._rules.run()), "taint rules"
