@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM_TEMPLATE
+from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.node.cdi_files import CdiFiles
 from claimsmith.node.durable import write_whole
@@ -26,9 +26,9 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import ConfiguredAgent, configured
 from tests.cluster.manifests import device_class, exactly, pod, template
 from tests.cluster.startup import LATER, OLDER, MovedClock, change_startup
-from tests.cluster.test_device_plugin import RESOURCE, offered, wait_offered
+from tests.cluster.test_device_plugin import RESOURCE, offered, taints, wait_offered
 from tests.cluster.views import Views, find_double, look
-from tests.cluster.watching import is_ready, wait_for_object, wait_gone
+from tests.cluster.watching import is_ready, wait_for, wait_for_object, wait_gone, wait_scheduler
 
 DRIVER: Final = "sim.claimsmith.dev"
 CARDS: Final = 6
@@ -63,9 +63,13 @@ async def run_claim(client: KubeClient, name: str, **spec: Any) -> KubeObject:
 
 
 async def run_limit(client: KubeClient, name: str) -> KubeObject:
-    """Create a pod with a limit of one card; return it when it is ready."""
+    """Create a pod with a limit of one card; return it when it is ready, and its card is kept from claims."""
     await client.create(POD, pod(name, limits={RESOURCE: "1"}))
-    return await wait_for_object(client, POD, name, is_ready)
+    found = await wait_for_object(client, POD, name, is_ready)
+    holders = [item for item in (await client.list(POD)).items if RESOURCE in str(item["spec"]) and is_ready(item)]
+    await wait_for(client, RESOURCE_SLICE, lambda items: sum(map(bool, taints(items).values())) >= len(holders))
+    await wait_scheduler(client)
+    return found
 
 
 async def end(client: KubeClient, name: str) -> None:
