@@ -206,10 +206,6 @@ class NodeGroups:
         self._of: dict[str, tuple[Node, NodeGroup]] = {}
         self._users: dict[PoolKey, str | dict[str, None]] = {}
 
-    def find(self, node: Node) -> NodeGroup:
-        """Return the group of a node."""
-        return next(self.scan((node,)))[1]
-
     def scan(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, NodeGroup]]:
         """Give each node with its group, in order."""
         for node in nodes:
