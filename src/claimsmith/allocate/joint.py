@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from claimsmith.allocate.batch import Batch, Gang, JointDecision, JointLimits, Member
+from claimsmith.allocate.cpsat.closing import close_nodes
 from claimsmith.allocate.cpsat.decide import Solved, solve_batch
 from claimsmith.allocate.cpsat.hint import search_batch
 from claimsmith.allocate.cpsat.layout import Layout, lay_out
@@ -46,6 +47,7 @@ def allocate_jointly(
     floor = search_batch(layout, objective, limits=limits.search, share_ids=share_ids)
     reason = _find_reason(limits)
     if reason:
+        floor = close_nodes(layout, objective, floor, limits=limits.search, share_ids=share_ids)
         return _conclude(layout, objective, floor, Solved(solution=None), reason=reason)
     solved = solve_batch(layout, objective, floor=floor, limits=limits, share_ids=share_ids)
     return _conclude(layout, objective, floor, solved)

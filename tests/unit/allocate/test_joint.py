@@ -129,6 +129,23 @@ def test_an_answer_of_search_that_is_proven_counts_as_the_solvers() -> None:
     assert decision.bound == decision.objective
 
 
+def test_search_alone_opens_no_node_that_others_which_are_open_can_stand_in_for() -> None:
+    sizes = {"a": ("80Gi", "40Gi"), "b": ("40Gi", "40Gi"), "c": ("24Gi", "24Gi")}
+    slices = [
+        slice_(
+            *(device(f"{name}{n}", capacity={"memory": size}) for n, size in enumerate(found)),
+            name=f"s-{name}",
+            node=name,
+            pool=name,
+        )
+        for name, found in sizes.items()
+    ]
+    batch = Batch(members=members(*map(claim, "pqrs"), gang="g"), gangs=(Gang(name="g", min_count=4),))
+    decision = decide(prepare(*slices), batch, nodes=[node(name) for name in sizes], limits=ALONE)
+
+    assert sorted(name for found in list_devices(decision).values() for name in found) == ["b0", "b1", "c0", "c1"]
+
+
 def test_without_effort_search_decides_and_says_why() -> None:
     decision = decide(prepare(slice_(gpu())), Batch(members=members(claim("a"))), limits=ALONE)
 
