@@ -74,6 +74,7 @@ class Obstacles:
             record
             for record in self.devices
             if not any(self.blocks(r, record) for r in self._ordered if self._concerns(r, place))
+            and not self.find_defect(record, place)
         )
         return tuple(record for record in usable if self.is_meant(record, place)) or usable
 
@@ -87,6 +88,15 @@ class Obstacles:
             texts = [selector.expression for selector in selectors]
             self._classified[key] = all(text and cluster.selectors.evaluate(text, record) is True for text in texts)
         return self._classified[key]
+
+    def find_defect(self, record: DeviceRecord, place: Place) -> str:
+        """Return why no claim ever gets a device, whatever else is changed; empty when it has no such fault."""
+        features = self.finding.case.features
+        if not features.consumable_capacity:
+            return ""
+        asked, fractional = self._spec(place).capacity, features.fractional_capacity_range
+        plan = plan_capacity(record.device, asked, fractional=fractional)
+        return plan.text if plan.kind == "fatal" else ""
 
     def is_asked_for(self, record: DeviceRecord, place: Place) -> bool:
         """Tell whether a device is of the class and meets the selectors of an alternative, relaxed or not."""

@@ -89,7 +89,7 @@ class _Writer:
             more = "" if kept == spec.count or not usable else f" (even {kept} {'do' if kept > 1 else 'does'}n't fit)"
             more += self._format_limit(place[0])
             wanted = f"{_count(spec.count)} wanted{more}"
-        text = f"{wanted}, {self._format_had(usable, places)}"
+        text = f"{wanted}, {self._format_had(usable, places)}{self._format_defects(places)}"
         rule = f"{wanted}, {len(devices) or 'none'} can be had"
         data = {"wanted": str(spec.count), "usable": str(len(devices)), "rule": rule}
         return self._place(relaxation, text, devices, data)
@@ -142,6 +142,15 @@ class _Writer:
         return usable >= max(needed, 1) and any(
             r.part in ("counter", "group", "constraint") for r in self._finding.kept
         )
+
+    def _format_defects(self, places: Sequence[Place]) -> str:
+        """Which devices no claim ever gets, and why."""
+        faulty: dict[str, list[DeviceId]] = defaultdict(list)
+        for record in self._obstacles.devices:
+            for place in places:
+                if (text := self._obstacles.find_defect(record, place)) and self._obstacles.is_meant(record, place):
+                    faulty[text].append(record.id)
+        return "".join(f"; {format_names(dict.fromkeys(devices))}: {text}" for text, devices in faulty.items())
 
     # --- selectors ----------------------------------------------------------------------------------------------------
 
