@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from claimsmith.cli.exits import Exit, tell
+from claimsmith.cli.joint_words import encode_joint, list_gang_lines
 from claimsmith.cli.options import LikeUpstream, OnlyNode, Output
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.short_reasons import shorten_reason
@@ -42,6 +43,8 @@ def allocate(
     elif output is Format.TABLE:
         rows = [(d.target, d.node or "-", list_claims(d), shorten_reason(d.message, d.target)) for d in decisions]
         print_table(("TARGET", "NODE", "DEVICES", "WHY NOT"), rows)
+        for line in list_gang_lines(decisions):
+            typer.echo(line)
     else:
         print_value({"decisions": [decision_value(decision) for decision in decisions]}, output)
     if any(decision.outcome != "allocated" for decision in decisions):
@@ -64,7 +67,8 @@ def decision_value(decision: OfflineDecision) -> dict[str, Any]:
         claims = [
             {"claim": str(ref), "allocation": encode_allocation_result(result)} for ref, result in decision.allocations
         ]
-        return {**value, "node": decision.node, "claims": claims}
+        joint = {"group": decision.group, "joint": encode_joint(decision.joint)} if decision.group else {}
+        return {**value, "node": decision.node, "claims": claims, **joint}
     reasons = [
         {
             "kind": reason.kind,

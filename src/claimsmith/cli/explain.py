@@ -8,6 +8,7 @@ import typer
 
 from claimsmith.cli.allocate import decision_value, describe_device, list_claims
 from claimsmith.cli.exits import Exit
+from claimsmith.cli.joint_words import describe_joint
 from claimsmith.cli.options import OnlyNode, Output
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
@@ -79,6 +80,8 @@ def _print(decision: OfflineDecision) -> None:
         if decision.members:
             rows = [(member.target, member.node or "-", list_claims(member)) for member in decision.members]
             print_table(("TARGET", "NODE", "DEVICES"), rows)
+            if not decision.was_there:
+                typer.echo(describe_joint(decision.joint))
     elif decision.explanation is None:
         typer.echo(f"{decision.target}: {decision.message}")
     else:

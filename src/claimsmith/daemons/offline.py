@@ -12,6 +12,7 @@ from claimsmith.allocate.explain.pending import explain_pending
 from claimsmith.allocate.explain.quota import add_quotas
 from claimsmith.allocate.explain.report import format_note
 from claimsmith.allocate.explain.values import Explanation
+from claimsmith.allocate.joint import JointDecision
 from claimsmith.allocate.lint.slices import find_missing_node
 from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.allocate.search.decide import allocate_on_nodes
@@ -82,6 +83,7 @@ class OfflineDecision:
         explanation: Why, in sets of reasons, and what would help; None when it is no matter of nodes.
         was_there: What is told was so before anything was decided: a pod that runs, a claim that has its devices.
         members: What each pod gets, where the target is a pod group.
+        joint: The decision for the whole gang, with what is proven of it; None where its pods were tried in turn.
     """
 
     target: str
@@ -94,6 +96,7 @@ class OfflineDecision:
     group: str = ""
     was_there: bool = False
     members: tuple[OfflineDecision, ...] = ()
+    joint: JointDecision | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -417,7 +420,8 @@ class OfflineCluster:
 
     def _take_gang(self, gang: Gang, outcome: GangPlaced) -> Iterator[OfflineDecision]:
         got = {pod.uid: placed for pod, placed in outcome.placed}
-        decided = {pod.uid: self._take(pod, got[pod.uid]) for pod in gang.waiting if pod.uid in got}
+        taken = {pod.uid: self._take(pod, got[pod.uid]) for pod in gang.waiting if pod.uid in got}
+        decided = {uid: replace(decision, joint=outcome.answer) for uid, decision in taken.items()}
         left = tuple(pod for pod in gang.waiting if pod.uid not in got)
         for pod in gang.waiting:
             if pod.uid in decided:

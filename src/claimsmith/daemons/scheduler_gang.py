@@ -46,10 +46,12 @@ class GangPlaced:
     Args:
         placed: The pods, each with what it gets; as many as the group needs, or more.
         left: The other pods that wait, each with the reason.
+        answer: The joint decision that it is, with what is proven of it; None where pods were tried in turn.
     """
 
     placed: Placings
     left: Problems = ()
+    answer: JointDecision | None = None
 
 
 Steps = Generator[Solve, JointDecision | None, "GangPlaced | Unplaced"]
@@ -62,6 +64,7 @@ class _Trial:
 
     placed: Placings = ()
     left: Problems = ()
+    answer: JointDecision | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ class GangDecider:
             trials = self._place_each_in_turn(attempts, domains)
             best = max((trial for _, trial in trials), key=lambda item: len(item.placed), default=best)
         if len(best.placed) >= gang.needed:
-            return GangPlaced(placed=best.placed, left=(*self._find_left(best, attempts), *untried))
+            left = (*self._find_left(best, attempts), *untried)
+            return GangPlaced(placed=best.placed, left=left, answer=best.answer)
         return self._refuse(gang, attempts, trials, explain=explain)
 
     def _look(self, gang: Gang) -> tuple[list[Attempt], Problems]:
@@ -186,7 +190,7 @@ class GangDecider:
         if decision is None or is_outdated(decision, fresh, seen=seen, now=self._cache.snapshot()):
             return _Trial(), None
         with self._cache.trial():
-            return _Trial(tuple(self._joint.read(fresh, decision))), decision
+            return _Trial(tuple(self._joint.read(fresh, decision)), answer=decision), decision
 
     def _place_each_in_turn(
         self, attempts: Sequence[Attempt], domains: Sequence[_Domain]
