@@ -131,7 +131,8 @@ def _share_attribute(kind: AttributeKind, value: Any) -> DeviceAttribute:
 
 
 def _build_capacities(source: Mapping[str, wire.DeviceCapacity]) -> Mapping[str, Capacity]:
-    if any([entry.request_policy is not None for entry in source.values()]):
+    has_policy = [entry.request_policy is not None for entry in source.values()]
+    if any(has_policy):
         return {name: _build_capacity(entry) for name, entry in source.items()}
     return _share_capacities(tuple([(name, entry.value) for name, entry in source.items()]))
 
