@@ -199,6 +199,23 @@ def test_an_amount_is_lowered_to_what_is_left() -> None:
     assert fix.changes[0].value == "40Gi"
 
 
+def test_a_capacity_that_is_misspelt_is_named_as_it_was_meant() -> None:
+    nic = device("nic", capacity={"bandwidth": capacity("40Gi")}, allow_multiple_allocations=True)
+    wanted = claim("c", request("r", capacity={"bandwith": "10Gi"}))
+    (fix,) = why(node("node-a"), slice_(nic), wanted).fixes
+
+    assert fix.text == "claim default/c, request r: ask for bandwidth instead of bandwith"
+    assert fix.nodes == ("node-a",)
+
+
+def test_an_attribute_that_is_misspelt_is_named_as_it_was_meant() -> None:
+    wanted = claim("c", request("r", 'device.attributes["gpu.example.test"].modle == "A100"'))
+    found = why(node("node-a"), slice_(device("a", attributes={"model": "A100"})), wanted)
+
+    assert found.fixes[0].text == "claim default/c, request r: read model instead of modle"
+    assert found.fixes[0].changes[0].value == ['device.attributes["gpu.example.test"].model == "A100"']
+
+
 def test_a_class_of_nearly_the_same_name_is_proposed() -> None:
     wanted = claim("c", request("r", klass="gpus"))
     fix = find_fix(why(node("node-a"), slice_(device("a")), klass("gpu"), wanted), "set-class")

@@ -82,6 +82,13 @@ def _set_capacity(spec: SubRequest, change: Change) -> SubRequest:
     return replace(spec, capacity={**(spec.capacity or {}), change.name: parse_quantity(str(change.value))})
 
 
+def _rename_capacity(spec: SubRequest, change: Change) -> SubRequest:
+    asked = {
+        str(change.value) if name == change.name else name: amount for name, amount in (spec.capacity or {}).items()
+    }
+    return replace(spec, capacity=asked)
+
+
 def _set_class(spec: SubRequest, change: Change) -> SubRequest:
     return replace(spec, device_class=str(change.value))
 
@@ -128,6 +135,7 @@ _SPEC_EDITS: Final[dict[str, Callable[[SubRequest, Change], SubRequest]]] = {
     "set-count": _set_count,
     "set-capacity": _set_capacity,
     "set-class": _set_class,
+    "rename-capacity": _rename_capacity,
 }
 _EDITS: Final[dict[str, Callable[[AllocationProblem, Change], AllocationProblem]]] = {
     "set-class-selectors": _set_class_selectors,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,12 +13,13 @@ from claimsmith.allocate.explain.context import ExplainContext
 from claimsmith.allocate.explain.devices import format_amount
 from claimsmith.allocate.explain.draft import Place
 from claimsmith.allocate.explain.finding import NodeFinding
+from claimsmith.allocate.explain.nearest_names import find_misspelt_key, find_nearest_name
 from claimsmith.allocate.explain.obstacles import Obstacles
 from claimsmith.allocate.explain.relaxations import Part, Relaxation
 from claimsmith.allocate.explain.values import Change, Fix
 from claimsmith.cel import CelDevice, CelEnvironment, compile_expression, prepare_device
 from claimsmith.cel.ast import Call
-from claimsmith.errors import CelCompileError, CelDeviceError
+from claimsmith.errors import CelCompileError, CelDeviceError, CelError
 from claimsmith.model.claim import ResourceClaim, Selector, SubRequest
 from claimsmith.model.quantity import Quantity
 
@@ -110,7 +112,7 @@ def _where(finding: NodeFinding, place: Place) -> str:
 
 
 def _relax_clause(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Iterator[Step]:
-    """The nearest values that devices have, then the selector without the clause."""
+    """The name that was meant, the nearest values that devices have, then the selector without the clause."""
     finding, place = findings[0], relaxation.place or (0, 0, 0)
     spec = _find_spec(finding, place)
     claim, label = _find_claim(finding, place).ref, _find_label(finding.case, place)
@@ -121,6 +123,10 @@ def _relax_clause(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> It
         texts = _replace_clause(spec.selectors, relaxation.position, new, finding)
         return Change(op="set-selectors", claim=claim, request=label, value=texts)
 
+    for wrong, right in _find_misspelt(relaxation, findings).items():
+        new = re.sub(rf"\.{re.escape(wrong)}\b", f".{right}", relaxation.name)
+        if new != relaxation.name:
+            yield Step(change=change(new), text=f"{where}: read {right} instead of {wrong}", is_sure=False)
     if comparison is not None:
         for value in values:
             text = f"{where}: relax {relaxation.name} to {comparison.describe(value)}"
@@ -128,6 +134,19 @@ def _relax_clause(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> It
             is_sure = comparison.operator != "=="
             yield Step(change=change(comparison.relax_to(value)), text=text, is_sure=is_sure, rank=rank)
     yield Step(change=change(""), text=f"{where}: drop the selector {relaxation.name}", rank=OTHER_RANK)
+
+
+def _find_misspelt(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> dict[str, str]:
+    """The names that a clause reads and devices do not have, each with the nearest one that they have."""
+    found: dict[str, str] = {}
+    for finding in findings:
+        obstacles = Obstacles(finding)
+        for record in obstacles.find_fallen(relaxation):
+            answer = obstacles.evaluate(relaxation, record)
+            pair = find_misspelt_key(answer.message, record.device) if isinstance(answer, CelError) else None
+            if pair is not None:
+                found.setdefault(*pair)
+    return found
 
 
 def _relax_class_clause(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Iterator[Step]:
@@ -236,10 +255,11 @@ def relaxation_of(finding: NodeFinding, relaxation: Relaxation) -> Relaxation:
 
 
 def _lower_amount(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> Iterator[Step]:
-    """The amounts that devices have left, the largest first."""
+    """The capacity that was meant, then the amounts that devices have left, the largest first."""
     place, name, asked = relaxation.place or (0, 0, 0), relaxation.name, relaxation.subject
     if not isinstance(asked, Quantity):
         return
+    yield from _rename_capacity(findings, place, name)
     rests: dict[int, Quantity] = {}
     for finding in findings:
         for record in Obstacles(finding).devices:
@@ -252,6 +272,23 @@ def _lower_amount(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> It
         amount = format_amount(nanos, like=rests[nanos])
         change = Change(op="set-capacity", claim=claim, request=label, name=name, value=amount)
         yield Step(change=change, text=f"{_where(findings[0], place)}: ask for {amount} of {name} instead of {asked}")
+
+
+def _rename_capacity(findings: Sequence[NodeFinding], place: Place, name: str) -> Iterator[Step]:
+    """The nearest name of a capacity that devices of the class have."""
+    known = {
+        capacity
+        for finding in findings
+        for obstacles in (Obstacles(finding),)
+        for record in obstacles.devices
+        if obstacles.is_meant(record, place)
+        for capacity in record.device.capacity
+    }
+    near = find_nearest_name(name, known)
+    if near:
+        claim, label = _find_claim(findings[0], place).ref, _find_label(findings[0].case, place)
+        change = Change(op="rename-capacity", claim=claim, request=label, name=name, value=near)
+        yield Step(change=change, text=f"{_where(findings[0], place)}: ask for {near} instead of {name}", is_sure=False)
 
 
 # --- the rest ---------------------------------------------------------------------------------------------------------

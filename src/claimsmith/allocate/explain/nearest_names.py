@@ -8,7 +8,7 @@ from typing import Final
 
 from claimsmith.model.device import Device
 
-__all__ = ["find_nearest_name", "suggest_key", "suggest_name"]
+__all__ = ["find_misspelt_key", "find_nearest_name", "suggest_key", "suggest_name"]
 
 _CLOSE: Final = 0.6
 _NO_KEY: Final = "no such key: "
@@ -47,10 +47,21 @@ def suggest_key(problem: str, device: Device) -> str:
         problem: How it fails, such as `no such key: modle`.
         device: What it was asked about.
     """
+    found = find_misspelt_key(problem, device)
+    return f"; did you mean {found[1]}?" if found else ""
+
+
+def find_misspelt_key(problem: str, device: Device) -> tuple[str, str] | None:
+    """Return the name that an expression reads and the one that was probably meant; None when none is near.
+
+    Args:
+        problem, device: As in `suggest_key`.
+    """
     if not problem.startswith(_NO_KEY):
-        return ""
-    known = [_id(name) for name in (*device.attributes, *device.capacity)]
-    return suggest_name(problem.removeprefix(_NO_KEY), known)
+        return None
+    wrong = problem.removeprefix(_NO_KEY)
+    near = find_nearest_name(wrong, [_id(name) for name in (*device.attributes, *device.capacity)])
+    return (wrong, near) if near else None
 
 
 def _id(name: str) -> str:

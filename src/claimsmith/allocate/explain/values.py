@@ -13,6 +13,7 @@ __all__ = ["Change", "ChangeOp", "Explanation", "Fix", "NodeGroup"]
 ChangeOp = Literal[
     "set-selectors", "set-class-selectors", "remove-constraint", "free-claims", "tolerate", "set-count", "set-capacity",
     "set-class", "complete-pool", "enable-gate", "add-node", "raise-quota", "set-min-count", "change-pod",
+    "rename-capacity",
 ]  # fmt: skip
 """What a change does; `change-pod` is told in words alone."""
 
