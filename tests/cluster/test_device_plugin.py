@@ -13,7 +13,6 @@ import pytest
 
 from claimsmith.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient
-from claimsmith.node.podresources import PodResources
 from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import configured
@@ -21,6 +20,7 @@ from tests.cluster.manifests import claim, device_class, exactly, pod, template
 from tests.cluster.recipe import NODE as NODE_NAME
 from tests.cluster.story import Story
 from tests.cluster.test_claims import LOOK
+from tests.cluster.views import find_double, look
 from tests.cluster.watching import (
     is_ready,
     is_unschedulable,
@@ -182,20 +182,6 @@ async def test_pods_that_end_while_no_agent_runs_give_their_devices_back_soon_af
         assert await asyncio.to_thread(real_cluster.list_cdi_files) == []
 
 
-async def in_use(cluster: RealCluster) -> list[str]:
-    """Return the device of each container that has one, by claims and by limits alike, as the kubelet tells it."""
-    answer = await PodResources(cluster.paths, timeout_s=60).list()
-    containers = [container for pod in answer.pod_resources for container in pod.containers]
-    by_limit = [id_ for item in containers for devices in item.devices for id_ in devices.device_ids]
-    by_claim = [
-        resource.device_name
-        for item in containers
-        for claim in item.dynamic_resources
-        for resource in claim.claim_resources
-    ]
-    return [*by_limit, *by_claim]
-
-
 def is_settled(found: Any) -> bool:
     """Tell whether a pod runs, was refused, or waits for a device."""
     return found["status"].get("phase") != "Pending" or is_unschedulable(found)
@@ -230,9 +216,9 @@ async def test_no_device_has_two_owners_however_claims_and_limits_come_and_go(
                 await client.create(POD, pod(name, **wanted))  # type: ignore[arg-type]
                 await settle(client, name)
                 live.append(name)
-            held = await in_use(real_cluster)
+            views = await look(real_cluster, client, driver=DRIVER, resource=RESOURCE)
 
-            assert len(set(held)) == len(held), held
+            assert not find_double(views), views
         await delete_pods(client)
         await wait_for(client, RESOURCE_SLICE, lambda items: not any(taints(items).values()))
 
@@ -241,7 +227,7 @@ async def test_no_device_has_two_owners_however_claims_and_limits_come_and_go(
         assert min(served) >= 1
         assert sum(served) >= 6
         assert ids_held(real_cluster) == []
-        assert await in_use(real_cluster) == []
+        assert (await look(real_cluster, client, driver=DRIVER, resource=RESOURCE)).kubelet == {}
         assert await asyncio.to_thread(real_cluster.list_cdi_files) == []
 
 

@@ -18,6 +18,13 @@ def test_a_device_with_two_holders_is_told(views: Views, who: str) -> None:
     assert find_double(views) == [f"{who}: gpu-0 is held by claim a and pod b"]
 
 
+def test_pods_to_which_the_kubelet_gave_one_device_by_their_limits_are_none() -> None:
+    pods = {"gpu-0": frozenset({"pod a", "pod b"})}
+
+    assert find_double(Views(kubelet=pods)) == []
+    assert find_double(Views(kubelet={"gpu-0": pods["gpu-0"] | {"claim c"}})) != []
+
+
 def test_devices_with_a_holder_each_are_none() -> None:
     assert find_double(Views(kubelet=ONE, claims=ONE, ledger=ONE)) == []
 
