@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from claimsmith.allocate.explain.context import ExplainContext
 from claimsmith.allocate.explain.pending import ExplainLimits
 from claimsmith.allocate.explain.report import encode_explanation, format_explanation, format_note, merge_groups
 from claimsmith.allocate.explain.text import EVENT_LENGTH_MAX
@@ -75,6 +76,15 @@ def test_nodes_of_many_kinds_are_looked_at_up_to_a_limit_and_the_rest_is_called_
 
     assert [(len(group.nodes), group.is_irreducible) for group in found.groups] == [(3, True), (1, False)]
     assert not found.is_irreducible
+
+
+def test_what_the_other_pods_of_a_gang_hold_is_told_as_theirs_on_nodes_that_are_not_looked_at_in_full() -> None:
+    other = slice_(device("gpu-0", attributes={"size": 8}), name="s", node="other", pool="other")
+    held = allocated(claim("held"), device_id("gpu-0", pool="other"))
+    context = ExplainContext(beside=frozenset({held.ref}))
+    found = why(*cluster(3), node("other"), other, held, WANTED, limits=ExplainLimits(groups_max=1), context=context)
+
+    assert "gpu-0 in use by the other pods of the gang" in format_explanation(found)
 
 
 def test_groups_of_the_same_rules_are_told_together() -> None:

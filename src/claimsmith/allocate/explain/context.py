@@ -9,8 +9,10 @@ from typing import Final
 from claimsmith.allocate.explain.values import Change
 from claimsmith.model.names import ClaimRef
 
-__all__ = ["ALONE", "ExplainContext", "Origin", "SolveGang"]
+__all__ = ["ALONE", "OTHERS", "ExplainContext", "Origin", "SolveGang"]
 
+OTHERS: Final = "the other pods of the gang"
+"""Who holds devices in thought."""
 SolveGang = Callable[[Sequence[Change]], tuple[str, ...]]
 """Gives the nodes of a gang's pods in the cluster with some changes; none when it would have to wait still."""
 
@@ -51,7 +53,7 @@ class ExplainContext:
         """Return who holds a device."""
         if claim is None:
             return "a claim that is not known"
-        return "the other pods of the gang" if claim in self.beside else str(claim)
+        return OTHERS if claim in self.beside else str(claim)
 
 
 ALONE: Final = ExplainContext()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from claimsmith.allocate.explain.case import ClauseBook
-from claimsmith.allocate.explain.context import ALONE, ExplainContext, SolveGang
+from claimsmith.allocate.explain.context import ALONE, OTHERS, ExplainContext, SolveGang
 from claimsmith.allocate.explain.finding import Asked, NodeFinding, find_reasons, open_node
 from claimsmith.allocate.explain.fixes import FixFinder, NodePart, NodeSet
 from claimsmith.allocate.explain.gang_fixes import GangFixFinder
@@ -153,7 +153,19 @@ def _describe(item: NodeSet) -> NodeGroup:
 
 
 def _list_obstacles(finding: NodeFinding) -> tuple[Reason, ...]:
-    return explain_nodes(finding.case.cluster, finding.case.asked, nodes=(finding.case.node,))
+    case = finding.case
+    reasons = explain_nodes(case.cluster, case.asked, nodes=(case.node,))
+    return tuple(_name_holders(reason, case.context) for reason in reasons)
+
+
+def _name_holders(reason: Reason, context: ExplainContext) -> Reason:
+    """The reason with what other pods of a gang hold in thought told as theirs."""
+    ours, holders = set(map(str, context.beside)), reason.data.get("holders", "")
+    if not ours.intersection(holders.split(", ")):
+        return reason
+    names = dict.fromkeys(OTHERS if name in ours else name for name in holders.split(", "))
+    told = ", ".join(names)
+    return replace(reason, text=reason.text.replace(holders, told), data={**reason.data, "holders": told})
 
 
 def _describe_rest(asked: Asked, nodes: list[Node]) -> list[NodeGroup]:
@@ -161,7 +173,8 @@ def _describe_rest(asked: Asked, nodes: list[Node]) -> list[NodeGroup]:
     if not nodes:
         return []
     cluster, claims = asked.book.cluster, asked.book.claims
-    reasons = explain_nodes(cluster, claims, nodes=nodes[:1])
+    found = explain_nodes(cluster, claims, nodes=nodes[:1])
+    reasons = tuple(_name_holders(reason, asked.book.context) for reason in found)
     note = "nodes of many kinds, which were not looked at in full"
     return [NodeGroup(nodes=tuple(node.name for node in nodes), reasons=reasons, is_irreducible=False, note=note)]
 
