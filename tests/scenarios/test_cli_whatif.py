@@ -82,7 +82,8 @@ def test_an_added_node_takes_what_waits() -> None:
         (("--add-node", "gpu-1=1", "--taint", "node/gpu-1:full=yes:NoSchedule"), 0),
         (("--add-node", "gpu-1=1", "--remove-driver", "gpu.example.com"), 1),
         (("--templates", OFFERS, "--add-node", "large=1"), 0),
-        (("--remove-node", "gpu-1", "--cordon", "gpu-2", "--add-node", "gpu-3=1"), 0),
+        (("--remove-node", "gpu-1", "--cordon", "gpu-2", "--add-node", "gpu-3=1"), 1),
+        (("--remove-node", "gpu-1", "--cordon", "gpu-2", "--add-node", "gpu-3=2"), 0),
         (("--remove-pod", "train-0", "--taint", "device/gpu.example.com/gpu-3/gpu-3:hot:NoSchedule"), 1),
         (("--remove-pod", "train-0", "--taint", "device/gpu.example.com/gpu-3/gpu-3:hot:None"), 0),
         (("--remove-pod", "train-0", "--remove-device", "gpu.example.com/gpu-3/gpu-3"), 1),
@@ -91,6 +92,29 @@ def test_an_added_node_takes_what_waits() -> None:
 )
 def test_the_exit_code_says_whether_everything_runs_then(changes: tuple[str, ...], code: int) -> None:
     assert run("whatif", *changes).code == code
+
+
+def test_pods_that_a_change_ends_are_named_and_placed_anew() -> None:
+    found = value("whatif", "--remove-node", "gpu-2", "--add-node", "gpu-1=2", code=0)
+
+    assert [(end["pod"], end["node"], end["causes"], end["remade"]) for end in found["ends"]] == [
+        ("default/batch-1", "gpu-2", ["node gpu-2 is gone"], True),
+        ("default/infer", "gpu-2", ["node gpu-2 is gone"], True),
+    ]
+    assert {pod["pod"]: (pod["before"], pod["node"]) for pod in found["pods"]} == {
+        "default/infer": ("gpu-2", "gpu-1-new-1"),
+        "default/train-1": ("", "gpu-1-new-2"),
+        "default/batch-1": ("gpu-2", "gpu-1-new-1"),
+    }
+
+
+def test_who_holds_a_device_that_is_gone_is_named() -> None:
+    ran = run("whatif", "--remove-device", "gpu.example.com/gpu-1/gpu-0", "--remove-pod", "train-0")
+
+    assert (
+        "pod default/notebook runs on, until it is made again: holds gpu.example.com/gpu-1/gpu-0, which is gone"
+        in ran.out
+    )
 
 
 def test_a_table_shows_now_and_then() -> None:

@@ -8,10 +8,12 @@ from claimsmith.cli.short_reasons import shorten_reason
 
 if TYPE_CHECKING:
     from claimsmith.allocate.whatif.draining import PodMove
+    from claimsmith.allocate.whatif.ending import PodEnd
     from claimsmith.allocate.whatif.trial import PodDecision
     from claimsmith.model.claim import ResourceClaim
+    from claimsmith.model.snapshot import ClusterSnapshot
 
-__all__ = ["decision_value", "describe_devices", "describe_move", "list_devices"]
+__all__ = ["decision_value", "describe_devices", "describe_ends", "describe_move", "end_value", "list_devices"]
 
 
 def decision_value(decision: PodDecision) -> dict[str, Any]:
@@ -44,3 +46,19 @@ def describe_move(move: PodMove) -> tuple[str, str, str]:
         return move.decision.node, describe_devices(move.decision.claims), "; ".join(notes)
     message = shorten_reason(move.decision.message, f"pod/{move.pod.ref}", when="once it waits")
     return "-", "-", "; ".join([f"waits: {message}", *notes])
+
+
+def end_value(end: PodEnd, after: ClusterSnapshot) -> dict[str, Any]:
+    """Return a pod that a change ends as JSON; `after` is the cluster with what is made anew of it."""
+    value = {"pod": str(end.pod.ref), "node": end.pod.node_name, "ends": end.ends, "causes": list(end.causes)}
+    return {**value, "remade": end.ends and end.pod.ref in after.pods}
+
+
+def describe_ends(ends: tuple[PodEnd, ...], after: ClusterSnapshot) -> list[str]:
+    """Return a line for each pod that a change ends or takes devices from."""
+    lines = []
+    for end in ends:
+        again = "" if end.pod.ref in after.pods else "; nothing makes it again"
+        what = f"ends{again}" if end.ends else "runs on, until it is made again"
+        lines.append(f"pod {end.pod.ref} {what}: {', '.join(end.causes)}")
+    return lines

@@ -90,30 +90,35 @@ def _finish(is_done: bool) -> None:
 
 
 def _show_queue(before: ClusterSnapshot, after: ClusterSnapshot, place: PlacePod, output: Format) -> bool:
-    """Show what becomes of the pods that wait, before and after; tell whether all of them run."""
+    """Show what becomes of the pods that wait or end, before and after; tell whether all of them run."""
     from claimsmith.allocate.whatif.draining import find_waiting
+    from claimsmith.allocate.whatif.ending import find_ends, take_ended
     from claimsmith.allocate.whatif.trial import Placement, place_all
-    from claimsmith.cli.thought_values import decision_value
+    from claimsmith.cli.thought_values import decision_value, describe_ends, end_value
 
+    ends = find_ends(before, after)
+    after = take_ended(after, ends)
     _, was = place_all(before, find_waiting(before), place=place, explain=False)
     _, now = place_all(after, find_waiting(after), place=place)
-    earlier = {item.pod.ref: item for item in was}
-    values = [
-        {**decision_value(item), "before": _node_of(earlier.get(item.pod.ref))} for item in now
-    ]  # fmt: skip
+    earlier = {item.pod.ref: item.node for item in was if isinstance(item, Placement)}
+    earlier |= {end.pod.ref: end.pod.node_name for end in ends}
+    values = [{**decision_value(item), "before": earlier.get(item.pod.ref, "")} for item in now]
     if output is not Format.TABLE:
-        print_value({"question": "queue", "pods": values}, output)
-    elif not values:
-        tell("nothing waits")
+        print_value({"question": "queue", "pods": values, "ends": [end_value(end, after) for end in ends]}, output)
     else:
-        why = [shorten_reason(v["message"], f"pod/{v['pod']}") for v in values]
-        rows = [(v["pod"], v["before"] or "-", v["node"] or "-", text) for v, text in zip(values, why, strict=True)]
-        print_table(("POD", "NOW", "THEN", "WHY NOT"), rows)
+        for line in describe_ends(ends, after):
+            typer.echo(line)
+        _print_queue(values)
     return all(isinstance(item, Placement) for item in now)
 
 
-def _node_of(decision: object) -> str:
-    return str(getattr(decision, "node", ""))
+def _print_queue(values: list[dict[str, Any]]) -> None:
+    if not values:
+        tell("nothing waits")
+        return
+    why = [shorten_reason(v["message"], f"pod/{v['pod']}") for v in values]
+    rows = [(v["pod"], v["before"] or "-", v["node"] or "-", text) for v, text in zip(values, why, strict=True)]
+    print_table(("POD", "NOW", "THEN", "WHY NOT"), rows)
 
 
 def _show_fill(name: str, found: FitCount, output: Format) -> bool:

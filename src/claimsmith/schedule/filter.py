@@ -120,18 +120,8 @@ def find_claim_obstacle(claim: ResourceClaim, node: Node, matches: MatchesNode) 
 
 
 def tolerates(tolerations: Iterable[PodToleration], taint: NodeTaint) -> bool:
-    """Tell whether one of the tolerations accepts a taint. Source: ToleratesTaint in core/v1 toleration.go."""
-    return any(_accepts(toleration, taint) for toleration in tolerations)
-
-
-def _accepts(toleration: PodToleration, taint: NodeTaint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+    """Tell whether one of the tolerations accepts a taint."""
+    return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
 def _taint_text(taint: NodeTaint) -> str:
