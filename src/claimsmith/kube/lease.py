@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from claimsmith.api.kinds import LEASE, Kind
-from claimsmith.errors import ApiError, NotFoundError
+from claimsmith.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from claimsmith.kube.client import KubeObject
 from claimsmith.kube.reflector import ObjectKey
 from claimsmith.telemetry import get_logger, log_event
@@ -114,6 +114,10 @@ class LeaderLease:
             self.is_leader = await self._try_hold()
             self.last_error = None
         except ApiError as error:
+            if not self.is_leader and isinstance(error, (AlreadyExistsError, ConflictError)):
+                # Another candidate was faster, as it may be.
+                self.last_error = None
+                return False
             self.last_error = error
             log_event(_log, logging.WARNING, "lease not held", lease=f"{self._namespace}/{self._name}", error=error)
             return False

@@ -75,6 +75,28 @@ async def test_the_first_candidate_leads_and_the_second_waits() -> None:
     assert (await first.try_hold(), await second.try_hold()) == (True, False)
 
 
+class SlowServer(LeaseServer):
+    """Lets others in between its answer to a read and what follows."""
+
+    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> dict[str, Any]:
+        try:
+            return await super().get(kind, name, namespace=namespace)
+        finally:
+            await asyncio.sleep(0)
+
+
+async def test_of_two_that_ask_at_once_one_leads_and_the_other_has_nothing_to_complain_of() -> None:
+    server, clock = SlowServer(), Clock()
+    both = candidate(server, "first", clock), candidate(server, "second", clock)
+    new = await asyncio.gather(*(one.try_hold() for one in both))
+    for one in both:
+        await one.release()
+    free = await asyncio.gather(*(one.try_hold() for one in both))
+
+    assert (new, free) == ([True, False], [True, False])
+    assert [one.last_error for one in both] == [None, None]
+
+
 async def test_a_lease_that_nobody_renews_is_taken_after_its_duration() -> None:
     server, clock = LeaseServer(), Clock()
     await candidate(server, "first", clock).try_hold()
