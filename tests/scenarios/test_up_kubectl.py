@@ -88,7 +88,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpProcess]:
 
 def test_unknown_kinds_are_named_and_left_out(cluster: UpProcess) -> None:
     assert cluster.err.count("\n") == 1
-    assert "left out apps/v1 Deployment; claimsmith has no use for this kind" in cluster.err
+    assert "left out apps/v1 Deployment; its pods are not made here, write them as Pods" in cluster.err
 
 
 def test_it_says_how_kubectl_is_used(cluster: UpProcess) -> None:
