@@ -139,6 +139,14 @@ def test_a_quota_limits_copies_and_says_so() -> None:
     assert ran.code == 0
     assert ran.out.startswith("pod default/pair: 3 more fit\n  2 on each of gpu-1-new-1, gpu-1-new-2\n  1 on gpu-1\n")
     assert "there is room for 5, but quota default/gpus: 8 of 14 gpu.deviceclass" in ran.out
+    assert "the next one waits" not in ran.out
+
+
+def test_pods_that_wait_beside_copies_are_told() -> None:
+    ran = run("whatif", "--fill", PAIR)
+
+    assert value("whatif", "--fill", PAIR, code=0)["waiting"] == 1
+    assert ran.out.endswith("1 pod waits already and may take that room first\n")
 
 
 def test_when_not_one_copy_fits_the_exit_code_is_1() -> None:
@@ -204,6 +212,14 @@ def test_a_gang_gets_its_places_together() -> None:
     assert sorted(item["node"] for item in found["pods"]) == ["gpu-1", "gpu-3"]
 
 
+def test_a_pod_of_the_lowest_priority_is_told_that_nobody_can_go() -> None:
+    pod = (MEMBER % "low").replace("  schedulingGroup: {podGroupName: gang}\n", "").replace("900", "-5")
+    ran = run("preempt", "pod/low", "-f", "-", text=pod)
+
+    assert ran.code == 1
+    assert ran.out.startswith("pod/low: nobody can go: no pod on a node has a priority below -5; it waits: ")
+
+
 def test_a_pod_that_fits_needs_no_victims() -> None:
     pod = MEMBER.replace("gpus-3", "gpus-2").replace("  schedulingGroup: {podGroupName: gang}\n", "") % "small"
     ran = run("preempt", "pod/small", "-f", "-", text=pod)
@@ -212,11 +228,12 @@ def test_a_pod_that_fits_needs_no_victims() -> None:
 
 
 def test_what_no_removal_helps_makes_exit_1() -> None:
-    pod = MEMBER.replace("priority: 900", "priority: 0").replace("  schedulingGroup: {podGroupName: gang}\n", "")
-    ran = run("preempt", "pod/low", "-f", "-", text=pod % "low")
+    elsewhere = "spec:\n  nodeSelector: {kubernetes.io/hostname: elsewhere}\n  priority: 900"
+    pod = MEMBER.replace("spec:\n  priority: 900", elsewhere).replace("  schedulingGroup: {podGroupName: gang}\n", "")
+    ran = run("preempt", "pod/lost", "-f", "-", text=pod % "lost")
 
     assert ran.code == 1
-    assert ran.out.startswith("pod/low: nobody's removal helps; without all that could go: ")
+    assert ran.out.startswith("pod/lost: nobody's removal helps; without all that could go: ")
 
 
 # --- defrag and drain -------------------------------------------------------------------------------------------------

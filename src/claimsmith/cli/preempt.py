@@ -158,6 +158,7 @@ def _value(target: str, found: Preemption, snapshot: ClusterSnapshot) -> dict[st
     ]
     value: dict[str, Any] = {"target": target, "status": found.status, "victims": victims, "message": found.message}
     value |= {"leaving": [str(ref) for ref in found.leaving], "trials": found.trials}
+    value["candidates"] = found.candidates
     value |= {"cost": None if found.cost is None else found.cost._asdict()}
     return {**value, "pods": [decision_value(item) for item in found.decisions]}
 
@@ -175,7 +176,13 @@ def _show(target: str, found: Preemption, snapshot: ClusterSnapshot) -> None:
             typer.echo(f"{target} fits once {', '.join(map(str, found.leaving))} have ended: {places}")
         case "impossible":
             message = shorten_reason(found.message, target)
-            typer.echo(f"{target}: nobody's removal helps; without all that could go: {message}")
+            least = min((item.pod.priority for item in found.decisions), default=0)
+            if found.candidates:
+                typer.echo(f"{target}: nobody's removal helps; without all that could go: {message}")
+            else:
+                typer.echo(
+                    f"{target}: nobody can go: no pod on a node has a priority below {least}; it waits: {message}"
+                )
         case "forbidden":
             typer.echo(f"{target}: {found.message}")
         case _:

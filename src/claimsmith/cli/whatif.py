@@ -56,6 +56,7 @@ def whatif(  # noqa: PLR0913 - each is one option of the command
     Example: claimsmith whatif --kubeconfig admin.conf --add-node gpu-node-1=2 --remove-node old
     """
     from claimsmith.allocate.whatif import change_snapshot, count_fitting, find_cheapest_nodes
+    from claimsmith.allocate.whatif.draining import find_waiting
     from claimsmith.cli.thought import parse_changes, read_templates, read_thought_pod
     from claimsmith.daemons.trial import SchedulerTrial
 
@@ -77,7 +78,8 @@ def whatif(  # noqa: PLR0913 - each is one option of the command
     before = source.open().snapshot if thought is None else thought.snapshot
     after, place = change_snapshot(before, parse_changes(texts, before, known)), SchedulerTrial()
     if thought is not None:
-        _finish(_show_fill(thought.name, count_fitting(after, thought.pod, place=place), output))
+        found = count_fitting(after, thought.pod, place=place)
+        _finish(_show_fill(thought.name, found, output, queue=len(find_waiting(after))))
     elif templates and not add_node:
         _finish(_show_purchase(find_cheapest_nodes(after, tuple(known.values()), place=place), output))
     else:
@@ -121,15 +123,15 @@ def _print_queue(values: list[dict[str, Any]]) -> None:
     print_table(("POD", "NOW", "THEN", "WHY NOT"), rows)
 
 
-def _show_fill(name: str, found: FitCount, output: Format) -> bool:
-    """Show how many copies fit; tell whether one does."""
+def _show_fill(name: str, found: FitCount, output: Format, *, queue: int) -> bool:
+    """Show how many copies fit beside what runs, and how many pods wait besides; tell whether one fits."""
     message = "" if found.stopped is None else found.stopped.message
     if output is not Format.TABLE:
         quota = None
         if found.quota is not None:
             limit = found.quota
             quota = {"quota": limit.quota, "resource": limit.resource, "copies": limit.copies}
-        value = {"question": "fill", "pod": name, "fit": found.total, "roomFor": found.on_nodes}
+        value = {"question": "fill", "pod": name, "fit": found.total, "roomFor": found.on_nodes, "waiting": queue}
         print_value({**value, "byNode": dict(found.by_node), "quota": quota, "next": message}, output)
         return found.total > 0
     typer.echo(f"pod {name}: {found.total} more fit")
@@ -138,8 +140,10 @@ def _show_fill(name: str, found: FitCount, output: Format) -> bool:
         typer.echo(f"  {count} on {'each of ' if len(nodes) > 1 else ''}{shown}")
     if found.quota is not None and found.quota.copies <= found.on_nodes:
         typer.echo(f"there is room for {found.on_nodes}, but {found.quota.text}")
-    if message:
+    elif message:
         typer.echo(f"the next one waits: {shorten_reason(message, f'pod/{name}')}")
+    if queue:
+        typer.echo(f"{queue} pod{'s wait' if queue > 1 else ' waits'} already and may take that room first")
     return found.total > 0
 
 

@@ -51,14 +51,14 @@ def test_nobody_of_equal_or_higher_priority_goes(priority: int) -> None:
     held = running("one", "a", "g0", priority=priority)
     found = find_victims(cluster({"a": 1}, held), [waiting("new", priority=9)], place=TRIAL)
 
-    assert (found.status, found.victims) == ("impossible", ())
+    assert (found.status, found.victims, found.candidates) == ("impossible", (), 0)
     assert "in use by default/one-gpu" in found.message
 
 
 def test_a_pod_that_would_not_fit_on_an_empty_cluster_preempts_nobody() -> None:
     found = find_victims(cluster({"a": 1}, running("one", "a", "g0")), [waiting("new", 2, priority=9)], place=TRIAL)
 
-    assert (found.status, found.victims) == ("impossible", ())
+    assert (found.status, found.victims, found.candidates) == ("impossible", (), 1)
 
 
 def test_all_users_of_a_shared_claim_go() -> None:

@@ -10,7 +10,7 @@ the highest priority before the budgets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from claimsmith.allocate.replan.cheapest_set import TRIALS_MAX, CheapestSet, find_cheapest_set
@@ -80,6 +80,8 @@ class Preemption:
         cost: None without victims.
         decisions: Where the pods go then; for `impossible` why they don't, without all pods that could go.
         trials: How many sets were tried.
+        candidates: How many pods could go at all: on nodes, and of lower priority.
+        message: Why nobody goes; empty when somebody does.
     """
 
     status: Literal["needless", "leaving", "optimal", "minimal", "impossible", "forbidden"]
@@ -88,6 +90,7 @@ class Preemption:
     cost: PreemptionCost | None = None
     decisions: tuple[PodDecision, ...] = ()
     trials: int = 0
+    candidates: int = 0
     message: str = ""
 
 
@@ -147,7 +150,8 @@ class _Search:
     def _choose(self, cluster: ClusterSnapshot, candidates: Sequence[Pod], leaving: tuple[PodRef, ...]) -> Preemption:
         if self._best is None:
             emptied = take_pods(cluster, [pod.ref for pod in candidates])
-            return self._conclude("impossible", emptied, leaving=leaving, explain=True)
+            found = self._conclude("impossible", emptied, leaving=leaving, explain=True)
+            return replace(found, candidates=len(candidates))
         _, victims, is_optimal = self._best
         cost = self._cost(victims)
         if cost.violations and not self.limits.violate_budgets:
@@ -163,6 +167,7 @@ class _Search:
             cost=cost,
             decisions=found.decisions,
             trials=self.trials,
+            candidates=len(candidates),
         )
 
     def _conclude(
