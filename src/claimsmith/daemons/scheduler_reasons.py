@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 from claimsmith.allocate.explain.context import ALONE, ExplainContext
 from claimsmith.allocate.explain.pending import ExplainLimits, explain_pending
 from claimsmith.allocate.explain.report import format_note
-from claimsmith.allocate.explain.values import Change, Explanation, Fix
+from claimsmith.allocate.explain.tally import tally_reasons
+from claimsmith.allocate.explain.values import Change, Explanation, Fix, NodeGroup
 from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
 from claimsmith.model.decision import Reason
@@ -26,7 +26,7 @@ IN_SHORT: Final = ExplainLimits(groups_max=6, with_fixes=False, total_steps=150_
 IN_FULL: Final = ExplainLimits()
 """For people who ask."""
 _NODES_MAX: Final = 200
-"""Nodes that a note looks at."""
+"""Nodes that a note looks at one by one; of the others it counts devices."""
 
 Attempted = Iterable[tuple[tuple[ResourceClaim, ...], Iterable[Node]]]
 """Claims that were tried on nodes; a pod's extended resources can mean other claims on other nodes."""
@@ -49,11 +49,12 @@ def explain_attempt(
         refused: Why nodes can't take the pod whatever its devices.
         context: What is known of the claims beside the cluster.
     """
-    parts = []
+    parts, counted = [], []
     for number, (claims, found) in enumerate(attempted):
-        left: Iterable[Node] = (node for node in found if node.name not in refused)
-        if not limits.with_fixes:
-            left = islice(left, _NODES_MAX)
+        left = [node for node in found if node.name not in refused]
+        if not limits.with_fixes and len(left) > _NODES_MAX:
+            counted.append(_count(cluster, claims, left[_NODES_MAX:]))
+            left = left[:_NODES_MAX]
         vetoed = [node for name, node in nodes.items() if name in refused] if not number else []
         parts.append(
             explain_pending(
@@ -68,11 +69,18 @@ def explain_attempt(
     return replace(
         parts[0],
         node_count=len(nodes),
-        groups=tuple(group for part in parts for group in part.groups),
+        groups=(*(group for part in parts for group in part.groups), *counted),
         fixes=tuple(fix for part in parts for fix in part.fixes),
         fits=tuple(name for part in parts for name in part.fits),
         searches=sum(part.searches for part in parts),
     )
+
+
+def _count(cluster: PreparedCluster, claims: tuple[ResourceClaim, ...], nodes: list[Node]) -> NodeGroup:
+    """Tell of further nodes how many of their devices fell to which rule."""
+    reasons = tally_reasons(cluster, claims, nodes=nodes)
+    names = tuple(node.name for node in nodes)
+    return NodeGroup(nodes=names, reasons=reasons, is_irreducible=False, note="devices of these nodes are only counted")
 
 
 def explain_member(

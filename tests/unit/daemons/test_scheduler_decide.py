@@ -124,3 +124,15 @@ def test_no_explanation_is_made_unless_it_is_asked_for() -> None:
 
     assert isinstance(outcome, Unplaced)
     assert (outcome.message, outcome.reasons) == ("", ())
+
+
+def test_the_devices_of_nodes_that_are_not_looked_at_one_by_one_are_counted() -> None:
+    cluster = Cluster(nodes=230)
+    cluster.cache.see_claim(None, claim("one"))
+    wanted = pod("one", "one")
+    cluster.cache.see_pod(None, wanted)
+    outcome = cluster.decider.decide(wanted)
+
+    assert isinstance(outcome, Unplaced)
+    assert outcome.message.startswith("0/230 nodes can serve the claims; 200 nodes, as on n00: ")
+    assert outcome.message.endswith("claim default/one, request r: 30 devices on 30 nodes: in use")
