@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -34,11 +34,13 @@ from claimsmith.node.podresources import (
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import Meter, get_logger, log_event
 
-__all__ = ["DevicePlugins", "DeviceUse", "PluginHost", "ResourceState"]
+__all__ = ["DevicePlugins", "DeviceUse", "PluginHost", "ResourceState", "settle"]
 
 _BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 _SOON_S: Final = 1.0
 """Pause in seconds before the look that follows something new."""
+_SETTLE_MAX: Final = 10
+"""Most such pauses in a row, while something new comes in each."""
 _TOLD_S: Final = 10.0
 """How long in seconds a kubelet is waited for that is to be told that nothing is offered."""
 
@@ -382,8 +384,7 @@ class DevicePlugins:
                     await self._soon.wait()
             except TimeoutError:
                 continue
-            await asyncio.sleep(min(_SOON_S, self._options.reconcile_s))
-            self._soon.clear()
+            await settle(self._soon, pause_s=min(_SOON_S, self._options.reconcile_s))
 
     async def look(self) -> bool:
         """Ask the kubelet once what containers have, and do what follows; tell whether to look again soon."""
@@ -415,3 +416,26 @@ class DevicePlugins:
             own=offered | given,
             rule=self._foreign_rule,
         )
+
+
+async def settle(
+    news: asyncio.Event, *, pause_s: float, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+) -> None:
+    """Wait until nothing new has come for one pause, and clear the event.
+
+    A kubelet that is asked what pods have while it admits one may forget what it has just given to it, and give that to
+    the next pod too: it lists its pods before it takes its lock. So nobody asks right after a grant.
+
+    Args:
+        news: Set whenever something new comes.
+        pause_s: Seconds.
+        sleep: Lets time pass.
+
+    Source: UpdateAllocatedDevices in pkg/kubelet/cm/devicemanager/manager.go of kubernetes v1.37.2.
+    """
+    for _ in range(_SETTLE_MAX):
+        news.clear()
+        await sleep(pause_s)
+        if not news.is_set():
+            return
+    news.clear()
