@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from claimsmith.model.quantity import Quantity
+from claimsmith.model.toleration import Toleration
 from claimsmith.model.topology import NodeSelector
 
 __all__ = [
@@ -110,24 +111,8 @@ class DeviceTaint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceToleration:
-    """Which taints a request accepts; an empty key or effect stands for all."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
-
-    def tolerates(self, taint: DeviceTaint) -> bool:
-        """Tell whether the taint is accepted. Source: resourceapi.ToleratesTaint, v0.37.2."""
-        if self.effect and self.effect != taint.effect:
-            return False
-        if self.key and self.key != taint.key:
-            return False
-        if self.operator == "Exists":
-            return True
-        return self.operator in ("", "Equal") and self.value == taint.value
+class DeviceToleration(Toleration):
+    """Which taints of devices a request accepts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

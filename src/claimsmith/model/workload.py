@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import PodRef
-from claimsmith.model.node import NodeTaint
 from claimsmith.model.quantity import Quantity
+from claimsmith.model.toleration import Toleration
 from claimsmith.model.topology import NodeSelector
 
 __all__ = [
@@ -58,24 +58,8 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodToleration:
+class PodToleration(Toleration):
     """Which node taints a pod accepts."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
-
-    def tolerates(self, taint: NodeTaint) -> bool:
-        """Tell whether the taint is accepted. Source: ToleratesTaint in core/v1 toleration.go."""
-        if self.effect and self.effect != taint.effect:
-            return False
-        if self.key and self.key != taint.key:
-            return False
-        if self.operator == "Exists":
-            return True
-        return self.operator in ("", "Equal") and self.value == taint.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
