@@ -16,6 +16,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from claimsmith.api.spelling import count_edits
 from claimsmith.errors import InputError
 
 if TYPE_CHECKING:
@@ -358,7 +359,10 @@ READ_KINDS: Final[tuple[Kind, ...]] = (RESOURCE_QUOTA, POD_DISRUPTION_BUDGET)
 
 _KNOWN: Final = (*SERVED_KINDS, *READ_KINDS)
 _CLOSE_KIND: Final = 0.8
-_CLOSE_GROUP: Final = 0.85
+_GROUP_EDITS_MAX: Final = 2
+"""Most letters in which a misspelt API group differs from the one that is meant."""
+_OTHER_GROUPS: Final = ".x-k8s.io"
+"""Ending of the groups of projects beside Kubernetes, some of which are named after one of its own."""
 _BY_KIND: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
     {(kind.api_version, kind.kind): kind for kind in _KNOWN}
 )
@@ -394,8 +398,8 @@ def find_kind_of(obj: Mapping[str, Any]) -> Kind | None:
 def find_meant_kind(api_version: str, kind: str) -> Kind | None:
     """Return the kind that is probably meant by a name that nobody knows; None when it may well be another project's.
 
-    Within its own API group a name need only be similar. The same name in another group is no mistake if that group may
-    have a kind of this name too.
+    Within its own API group a name need only be similar. The same name in another group is a mistake only if the group
+    is written almost like the right one, or is no group that a project can have: those have a dot.
     """
     group, _ = split_api_version(api_version)
     names = {known.kind.lower(): known.kind for known in _KNOWN if known.is_listable}
@@ -406,9 +410,13 @@ def find_meant_kind(api_version: str, kind: str) -> Kind | None:
     best = next((known for known in found if known.api_version == api_version), found[0])
     if group == best.group:
         return best
-    is_same = kind.lower() == best.kind.lower()
-    is_close = difflib.SequenceMatcher(None, group, best.group).ratio() >= _CLOSE_GROUP
-    return best if is_same and (is_close or not group or best.group in (_RESOURCE_GROUP, "")) else None
+    is_mistake = kind.lower() == best.kind.lower() and ("." not in group or _is_misspelt(group, best.group))
+    return best if is_mistake else None
+
+
+def _is_misspelt(group: str, meant: str) -> bool:
+    """Tell whether one API group is probably another one that is written wrong."""
+    return not group.endswith(_OTHER_GROUPS) and count_edits(group.lower(), meant) <= _GROUP_EDITS_MAX
 
 
 def get_kind_of(obj: Mapping[str, Any], *, source: str = "object") -> Kind:

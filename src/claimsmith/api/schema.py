@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from claimsmith.api.shapes import ANY_SHAPE, Form, Shape, WireField, get_shape
+from claimsmith.api.spelling import count_edits
 from claimsmith.api.wire.base import Wire
 from claimsmith.errors import FieldError
 from claimsmith.model.quantity import find_quantity
@@ -226,24 +227,10 @@ def find_nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> st
     for candidate in known:
         if abs(len(candidate) - len(name)) >= best_distance:
             continue
-        distance = _edit_distance(lower, candidate.lower())
+        distance = count_edits(lower, candidate.lower())
         if distance < best_distance:
             best, best_distance = candidate, distance
     return best
-
-
-def _edit_distance(left: str, right: str) -> int:
-    """Count the insertions, deletions, changes and swaps of neighbours between two short texts."""
-    before: list[int] = []
-    row = list(range(len(right) + 1))
-    for i, a in enumerate(left, 1):
-        before, last, row = row, before, [i]
-        for j, b in enumerate(right, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
-                cost = min(cost, last[j - 2] + 1)
-            row.append(cost)
-    return row[-1]
 
 
 def prune_object(obj: Mapping[str, Any], wire_type: type[Wire]) -> dict[str, Any]:
