@@ -153,9 +153,17 @@ def test_an_unknown_target_is_refused_with_those_that_wait(place: Path, command:
     text = f"{POD}spec: {{containers: [{{name: main, image: 'x:1'}}]}}\n".encode()
     line = complaint(run(*command, "-f", "-", text=text))
 
-    assert line == f"target '{command[1]}': found no such pod or claim in the files, " + (
-        "allowed pod/default/a; correct it"
-    )
+    assert line == f"target '{command[1]}': found no such pod or claim, allowed pod/default/a; correct it"
+
+
+def test_files_without_a_node_hint_that_a_kubeconfig_does_not_count(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(place / "config"))
+    text = f"{POD}spec: {{containers: [{{name: main, image: 'x:1'}}]}}\n".encode()
+    ran = run("whatif", "-f", "-", text=text)
+
+    assert "the files have no node, and KUBECONFIG does not count beside -f; name --kubeconfig" in ran.err
 
 
 @pytest.mark.parametrize("command", [("allocate",), ("explain", "pod/a")], ids=" ".join)

@@ -328,8 +328,12 @@ def test_an_empty_node_is_drained_already() -> None:
     ("arguments", "told"),
     [
         (("whatif", "--add-node", "x=1"), "node template 'x': not in the cluster, allowed gpu-1, gpu-2, gpu-3"),
-        (("whatif", "--add-node", "gpu-1=0"), "--add-node: found 'gpu-1=0', allowed TEMPLATE=N with N from 1 on"),
-        (("whatif", "--add-node", "gpu-1=x"), "found 'x', allowed a whole number from 0 on"),
+        (
+            ("whatif", "--add-node", "gpu-1=0"),
+            "--add-node: found 'gpu-1=0', allowed TEMPLATE=N with N from 1 to 100,000",
+        ),
+        (("whatif", "--add-node", "gpu-1=99999999999"), "allowed TEMPLATE=N with N from 1 to 100,000"),
+        (("whatif", "--add-node", "gpu-1=x"), "found 'gpu-1=x', allowed TEMPLATE=N with N from 1 to"),
         (("whatif", "--add-node", "=2"), "--add-node: found '=2'"),
         (("whatif", "--remove-node", "x"), "node 'x': not in the cluster"),
         (("whatif", "--cordon", "x"), "node 'x': not in the cluster"),

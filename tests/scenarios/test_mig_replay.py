@@ -53,6 +53,12 @@ def test_the_command_prints_what_each_rule_refuses() -> None:
     assert [item["requests"] for item in mix["results"]] == [32] * 6
 
 
+def test_a_run_in_which_the_boards_never_fill_says_so() -> None:
+    ran = call_claimsmith("replay", "--mig", "small", "--events", "20")
+
+    assert "small: the boards never fill, so that nothing is refused; ask for more --events" in ran.err
+
+
 def test_the_command_prints_a_table() -> None:
     ran = call_claimsmith("replay", "--mig", "small", "--events", "20", "--moves", "1")
 
@@ -64,9 +70,15 @@ def test_the_command_prints_a_table() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--mig", "odd"), "claimsmith: mix: found 'odd', allowed uniform, small, bimodal, large, no-7g, five-sizes;"),
+        (
+            ("--mig", "odd"),
+            "claimsmith: --mig: found 'odd', allowed uniform, small, bimodal, large, no-7g, five-sizes, all;",
+        ),
         (("--mig", "large", "folder"), "claimsmith: --mig: found 'large', allowed either a mix or a folder;"),
-        ((), "claimsmith: TRACE_FOLDER: found null, allowed a folder, or --mig;"),
+        ((), "claimsmith: replay: found neither TRACE_FOLDER nor --mig, allowed one of them; name the folder or a mix"),
+        (("--mig", "small", "--policy", "pack"), "claimsmith: replay: found --policy, which counts for nothing here,"),
+        (("--mig", "small", "--offline"), "claimsmith: replay: found --offline, which counts for nothing here,"),
+        (("openb", "--moves", "1"), "claimsmith: replay: found --moves, which counts for nothing here,"),
     ],
 )
 def test_the_command_refuses_what_it_can_not_replay(arguments: tuple[str, ...], complaint: str) -> None:

@@ -12,7 +12,7 @@ from claimsmith.cli.exits import tell
 from claimsmith.cli.options import Output
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.replay_mig import replay_mixes
-from claimsmith.errors import FieldError
+from claimsmith.errors import FieldError, InputError
 
 if TYPE_CHECKING:
     from claimsmith.replay.experiment import Experiment, Series
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
+_OF_TRACES = ("trace", "policy", "profile", "batch", "migrate", "to", "permuted", "offline", "fgd", "plot")
+_OF_MIXES = ("load", "events", "moves")
 _NO_SOLVER = "the bound is left out, since OR-tools is not installed; install claimsmith[solver]"
 
 
@@ -37,6 +39,7 @@ _Mig = Annotated[
 
 
 def replay(  # noqa: PLR0913 - each is one option of the command
+    context: typer.Context,
     folder: _Folder = None,
     trace: Annotated[str, typer.Option(metavar="NAME", help="Which list of pods.")] = "default",
     policy: Annotated[str, typer.Option(metavar="NAME", help="Where pods go.")] = "fragmentation",
@@ -67,8 +70,10 @@ def replay(  # noqa: PLR0913 - each is one option of the command
     """
     if mig or folder is None:
         _check_source(mig, folder)
+        _refuse_options(context, _OF_TRACES, "those of --mig: --load, --events, --seeds, --moves")
         replay_mixes(mig, output, load=load, events=events, seeds=_parse_seeds(seeds), moves=moves)
         return
+    _refuse_options(context, _OF_MIXES, "those of traces")
     from claimsmith.replay.experiment import Experiment
     from claimsmith.replay.trace import read_trace
 
@@ -90,7 +95,19 @@ def _check_source(mig: str, folder: Path | None) -> None:
     if mig and folder is not None:
         raise FieldError("--mig", mig, allowed="either a mix or a folder", hint="leave one of the two away")
     if not mig:
-        raise FieldError("TRACE_FOLDER", None, allowed="a folder, or --mig", hint="name the folder of the trace")
+        raise InputError("replay: found neither TRACE_FOLDER nor --mig, allowed one of them; name the folder or a mix")
+
+
+def _refuse_options(context: typer.Context, names: tuple[str, ...], allowed: str) -> None:
+    """Refuse options on the command line that would count for nothing.
+
+    Raises:
+        InputError: There is one.
+    """
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"replay: found --{name}, which counts for nothing here, allowed {allowed}; leave it out")
 
 
 def _print_run(experiment: Experiment, output: Format, *, fgd: bool, plot: Path | None) -> None:

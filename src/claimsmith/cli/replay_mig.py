@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from claimsmith.cli.exits import tell
 from claimsmith.cli.output import Format, print_table, print_value
+from claimsmith.errors import FieldError
 
 if TYPE_CHECKING:
     from claimsmith.replay.mig import MigOptions, MigResult
@@ -27,9 +28,14 @@ def replay_mixes(name: str, output: Format, *, load: float, events: int, seeds: 
     from claimsmith.replay.mig import MigOptions, replay_mig
     from claimsmith.replay.mig_arrivals import MIXES, get_mix
 
+    if name not in (*MIXES, ALL_MIXES):
+        raise FieldError("--mig", name, allowed=", ".join((*MIXES, ALL_MIXES)), hint="correct the name")
     names = tuple(MIXES) if name == ALL_MIXES else (name,)
     options = [MigOptions(mix=get_mix(mix), load=load, events=events, seeds=seeds, moves=moves) for mix in names]
     replayed = [(item, replay_mig(item, tell=tell)) for item in options]
+    for item, results in replayed:
+        if not results[0].total:
+            tell(f"{item.mix.name}: the boards never fill, so that nothing is refused; ask for more --events")
     if output is not Format.TABLE:
         print_value([_describe(item, results) for item, results in replayed], output)
         return

@@ -15,7 +15,8 @@ def shorten_reason(text: str, target: str, *, when: str = "") -> str:
 
     Args:
         text: Pieces with `; ` between them; one that was cut before ends with `…`.
-        target: What waits, as `claimsmith explain` takes it: `pod/default/train-0`.
+        target: What waits, as `claimsmith explain` takes it: `pod/default/train-0`; empty where `explain` would see
+            another cluster, and JSON has all of it.
         when: From when on that can be asked, where it is not now; such as `once it waits`.
     """
     kept, cut = text.removesuffix(_CUT), text.endswith(_CUT)
@@ -23,7 +24,8 @@ def shorten_reason(text: str, target: str, *, when: str = "") -> str:
         kept, cut = _cut(kept), True
     if not cut:
         return kept
-    return f"{kept}{_CUT} (in full: claimsmith explain {target}{f' {when}' if when else ''})"
+    where = f"claimsmith explain {target}{f' {when}' if when else ''}" if target else "-o json"
+    return f"{kept}{_CUT} (in full: {where})"
 
 
 def _cut(text: str) -> str:

@@ -110,6 +110,10 @@ class ClusterSource:
         )
         for sentence in cluster.left_out:
             tell(sentence)
+        if base is None and not cluster.snapshot.nodes and os.environ.get("KUBECONFIG"):
+            tell(
+                "the files have no node, and KUBECONFIG does not count beside -f; name --kubeconfig to put them on top"
+            )
         return cluster
 
     def read(self) -> tuple[tuple[Manifest, ...], ClusterSnapshot | None]:

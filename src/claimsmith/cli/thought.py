@@ -34,6 +34,8 @@ COST: Final = "claimsmith.dev/cost"
 MAXIMUM: Final = "claimsmith.dev/maximum"
 """Annotation of a Node in a file of templates: how many can be had at most."""
 
+_ADDED_MAX: Final = 100_000
+"""Most nodes that one change adds."""
 _NODE_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _DEVICE_EFFECTS: Final = ("NoSchedule", "NoExecute", "None")
 _PROBE: Final = "claimsmith-goal"
@@ -211,10 +213,9 @@ def _split_count(text: str, option: str, form: str) -> tuple[str, int]:
     name, sign, number = text.rpartition("=")
     if not sign:
         return text, 1
-    count = _count(f"{option} {text!r}", number)
-    if not name or not count:
-        raise InputError(f"{option}: found {text!r}, allowed {form} with N from 1 on; correct it")
-    return name, count
+    if not name or not (number.isascii() and number.isdigit() and 0 < int(number) <= _ADDED_MAX):
+        raise InputError(f"{option}: found {text!r}, allowed {form} with N from 1 to {_ADDED_MAX:,}; correct it")
+    return name, int(number)
 
 
 def parse_pod_ref(text: str) -> PodRef:

@@ -118,7 +118,7 @@ def _print_queue(values: list[dict[str, Any]]) -> None:
     if not values:
         tell("nothing waits")
         return
-    why = [shorten_reason(v["message"], f"pod/{v['pod']}") for v in values]
+    why = [shorten_reason(v["message"], "") for v in values]
     rows = [(v["pod"], v["before"] or "-", v["node"] or "-", text) for v, text in zip(values, why, strict=True)]
     print_table(("POD", "NOW", "THEN", "WHY NOT"), rows)
 
@@ -141,7 +141,7 @@ def _show_fill(name: str, found: FitCount, output: Format, *, queue: int) -> boo
     if found.quota is not None and found.quota.copies <= found.on_nodes:
         typer.echo(f"there is room for {found.on_nodes}, but {found.quota.text}")
     elif message:
-        typer.echo(f"the next one waits: {shorten_reason(message, f'pod/{name}')}")
+        typer.echo(f"the next one waits: {shorten_reason(message, '')}")
     if queue:
         typer.echo(f"{queue} pod{'s wait' if queue > 1 else ' waits'} already and may take that room first")
     return found.total > 0
@@ -169,6 +169,6 @@ def _show_purchase(found: NodePurchase, output: Format) -> bool:
         case "impossible":
             typer.echo(f"not even {needed or 'all templates'} do")
     for item in pending:
-        message = shorten_reason(item.message, f"pod/{item.pod.ref}")
+        message = shorten_reason(item.message, "")
         typer.echo(f"pod {item.pod.ref} waits whatever is added: {message}")
     return not pending

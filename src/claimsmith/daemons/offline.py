@@ -242,7 +242,7 @@ class OfflineCluster:
         known += [f"pod/{pod.ref}" for pod in self._cache.pods.values()]
         known += [f"claim/{claim.ref}" for claim in claims if not claim.metadata.owner_references]
         allowed = ", ".join(known[:10]) + (" …" if len(known) > 10 else "") or "pod/NAME or claim/NAME"
-        raise InputError(f"target {target!r}: found no such pod or claim in the files, allowed {allowed}; correct it")
+        raise InputError(f"target {target!r}: found no such pod or claim, allowed {allowed}; correct it")
 
     def _tell_running(self, pod: Pod) -> OfflineDecision:
         """Return what a pod has that has its node already."""

@@ -29,3 +29,7 @@ def test_a_reason_that_was_cut_before_points_to_explain_too() -> None:
     short = shorten_reason("0/9 nodes can serve the claims; a: gpu-0 in use …", "claim/default/c", when="once it waits")
 
     assert short.endswith("gpu-0 in use … (in full: claimsmith explain claim/default/c once it waits)")
+
+
+def test_where_explain_would_see_another_cluster_json_tells_the_rest() -> None:
+    assert shorten_reason("a; b …", "") == "a; b … (in full: -o json)"

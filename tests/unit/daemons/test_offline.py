@@ -157,7 +157,7 @@ def test_an_unknown_target_is_refused_with_those_that_wait() -> None:
         decide(pod("a"), claim("lone"), target="pod/b")
 
     assert str(caught.value) == (
-        "target 'pod/b': found no such pod or claim in the files, allowed pod/default/a, claim/default/lone; correct it"
+        "target 'pod/b': found no such pod or claim, allowed pod/default/a, claim/default/lone; correct it"
     )
 
 
