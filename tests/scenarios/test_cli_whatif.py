@@ -137,8 +137,8 @@ def test_a_quota_limits_copies_and_says_so() -> None:
     ran = run("whatif", "--fill", PAIR, "--add-node", "gpu-1=2", "-f", "-", text=QUOTA)
 
     assert ran.code == 0
-    assert ran.out.startswith("pod default/pair: 3 more fit\n  2 on each of gpu-1-new-1, gpu-1-new-2\n  1 on gpu-1\n")
-    assert "there is room for 5, but quota default/gpus: 8 of 14 gpu.deviceclass" in ran.out
+    assert ran.out.startswith("pod default/pair: 3 more fit, as quota default/gpus: 8 of 14 gpu.deviceclass")
+    assert "; there is room for 5\n  2 on each of gpu-1-new-1, gpu-1-new-2\n  1 on gpu-1\n" in ran.out
     assert "the next one waits" not in ran.out
 
 

@@ -89,7 +89,8 @@ def show_done(done: CarriedOut) -> None:
     """Print what came of a plan."""
     if done.stopped:
         typer.echo(f"stopped: {done.stopped}")
-        typer.echo(f"left: {', '.join(map(str, done.left))}")
+        if done.left:
+            typer.echo(f"left: {', '.join(map(str, done.left))}")
         return
     spared = f"; {', '.join(map(str, done.left))} need not go" if done.left else ""
     count = len(done.evicted)
