@@ -292,6 +292,20 @@ def test_an_amount_is_lowered_to_what_is_published(text: str, right: str) -> Non
     assert (fault.rule, fault.corrected) == ("request-never-matches", right)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "right"),
+    [("7g.40gb", "4g.20gb"), ("2g.10gb", "1g.5gb"), ("4g.20GB", "4g.20gb"), ("9g.90gb", "4g.20gb"), ("none", "")],
+)
+def test_a_profile_that_is_not_published_is_corrected_to_the_next_lower_one(wanted: str, right: str) -> None:
+    parts = [device(name.replace(".", "-"), attributes={"profile": name}) for name in ("3g.20gb", "4g.20gb", "1g.5gb")]
+    published = slice_(*parts, name="parts", driver="mig.example.test", pool="parts")
+    profile = 'device.attributes["mig.example.test"].profile'
+    wish = request("r", f'{profile} == "{wanted}"', klass="mig")
+    (fault,) = lint(published, klass("mig", 'device.driver == "mig.example.test"'), claim("c", wish))
+
+    assert fault.corrected == (f'{profile} == "{right}"' if right else "")
+
+
 def test_an_alternative_that_never_matches_is_a_warning_while_another_one_does() -> None:
     wish = alternatives(
         "r", sub("good", f'{G}.model == "L4"', klass="gpu"), sub("none", f"{G}.cores == 99", klass="gpu")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from claimsmith.allocate.explain.nearness import find_similarity, is_near, rank_text
 from claimsmith.allocate.lint.correcting import Corrector, compile_selector, evaluate
 from claimsmith.allocate.lint.paths import Edit, PathUse, apply_edits, find_uses, quote
 from claimsmith.allocate.lint.published import PublishedDevice
@@ -135,19 +135,22 @@ def _list_constants(clause: Expr, uses: Sequence[PathUse]) -> Iterator[Constant]
 
 
 def _list_values(constant: Constant, values: Sequence[object]) -> Iterator[Edit]:
-    """Yield the published values in place of a constant, the nearest first; values of another type are left out."""
+    """Yield the published values in place of a constant, the nearest first; values of another type are left out.
+
+    Of texts the nearest is the one that `claimsmith explain` proposes too.
+    """
     old = constant.value
-    found: list[tuple[float, str]] = []
+    found: list[tuple[tuple[object, ...], str]] = []
     for value in values:
         if isinstance(old, bool) and isinstance(value, bool):
-            found.append((0.0, str(value).lower()))
+            found.append(((0,), str(value).lower()))
         elif type(old) is int and type(value) is int:
-            found.append((abs(old - value), str(value)))
+            found.append(((abs(old - value),), str(value)))
         elif isinstance(old, str) and isinstance(value, str):
-            likeness = difflib.SequenceMatcher(None, old.lower(), value.lower()).ratio()
-            found += [(1 - likeness, quote(value))] if likeness >= _CLOSE else []
+            if is_near(old, value) or find_similarity(old, value) >= _CLOSE:
+                found.append((rank_text(old, value), quote(value)))
         elif isinstance(old, str) and isinstance(value, Quantity | Semver):
-            found += _rank_wrapped(old, value)
+            found += [((away,), text) for away, text in _rank_wrapped(old, value)]
     for _, text in sorted(found)[:_TRIED_MAX]:
         yield Edit(constant.start, constant.end, text)
 
