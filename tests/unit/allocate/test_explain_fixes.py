@@ -281,3 +281,52 @@ def test_comparisons_are_found(clause: str, operand: str, operator: str, constan
 @pytest.mark.parametrize("clause", [f"{SIZE} in [1, 2]", f"{SIZE} > {SIZE}", "true", "1 == 1", f"{SIZE} != 3"])
 def test_other_clauses_are_no_comparisons(clause: str) -> None:
     assert find_comparison(clause, CelEnvironment.for_stored_expressions(Features.all())) is None
+
+
+PROFILE = 'device.attributes["gpu.example.test"].profile'
+
+
+def nodes_with(**profiles: str) -> list[Node | ResourceSlice]:
+    """Nodes of these names, each with devices of the profiles, which are named after their places."""
+    return [
+        item
+        for name, text in profiles.items()
+        for item in (
+            node(name),
+            slice_(
+                *(device(f"d{place}", attributes={"profile": one}) for place, one in enumerate(text.split())),
+                name=f"s-{name}",
+                node=name,
+                pool=name,
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize("asked", ["7g.40gb", "4g.20GB"])
+def test_the_nearest_text_is_that_of_any_node_and_all_nodes_with_it_are_told(asked: str) -> None:
+    cluster = nodes_with(x1="1g.5gb", x2="4g.20gb", x3="3g.20gb", x4="4g.20gb")
+    fix = find_fix(why(*cluster, claim("c", request("r", f'{PROFILE} == "{asked}"'))), "set-selectors")
+
+    assert fix.text.endswith('to == "4g.20gb"')
+    assert fix.nodes == ("x2", "x4")
+
+
+def test_nodes_that_have_the_nearest_text_beside_other_devices_are_told() -> None:
+    cluster = nodes_with(a="A100-40 A100-40", b="A100-40 A100-40 L4", c="L4 L4")
+    fix = find_fix(why(*cluster, claim("c", request("r", f'{PROFILE} == "A100-80"'))), "set-selectors")
+
+    assert fix.nodes == ("a", "b")
+
+
+def test_a_node_whose_devices_of_the_nearest_text_are_in_use_is_not_told() -> None:
+    cluster = nodes_with(a="3g.20gb 1g.5gb", b="3g.20gb 1g.5gb", c="1g.5gb 3g.20gb")
+    held = [
+        allocated(claim("one"), device_id("d0", pool="a")),
+        allocated(claim("two"), device_id("d1", pool="b")),
+        allocated(claim("three"), device_id("d0", pool="c")),
+    ]
+    fix = find_fix(why(*cluster, *held, claim("c", request("r", f'{PROFILE} == "7g.40gb"'))), "set-selectors")
+
+    assert fix.text.endswith('to == "3g.20gb"')
+    assert fix.nodes == ("b", "c")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 from claimsmith.allocate.explain.nearness import is_near, rank_text
 from claimsmith.cel import CelDevice, CelEnvironment, compile_expression
@@ -14,7 +14,7 @@ from claimsmith.errors import CelDeviceError, CelRuntimeError
 from claimsmith.model.quantity import Quantity, find_quantity
 from claimsmith.model.semver import Semver, find_semver
 
-__all__ = ["Comparison", "Constant", "find_comparison"]
+__all__ = ["Comparison", "Constant", "find_comparison", "is_constant"]
 
 Constant = int | str | bool | Quantity | Semver
 """A value that a clause can compare with."""
@@ -24,6 +24,8 @@ _FLIPPED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "==": "=="}
 _METHODS: Final = {"isGreaterThan": ">", "isLessThan": "<"}
 CANDIDATES_MAX: Final = 16
 """Values that are tried at most."""
+VALUES_MAX: Final = 512
+"""Values of which the nearest are looked for at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +41,8 @@ class Comparison:
     operator: str
     constant: Constant
 
-    def find_nearest(self, devices: Iterable[CelDevice], environment: CelEnvironment) -> tuple[Constant, ...]:
-        """Return the values of devices that the comparison excludes, the nearest to its constant first.
-
-        Of an order, only those on its far side are of use; of equally near texts, the more frequent come first.
-        """
+    def count_values(self, devices: Iterable[CelDevice], environment: CelEnvironment) -> dict[Constant, int]:
+        """Return what the operand comes to for devices, and for how many; those for which it fails are left out."""
         program = compile_expression(self.operand, environment=environment, purpose="part")
         counts: dict[Constant, int] = {}
         for device in devices:
@@ -51,9 +50,21 @@ class Comparison:
                 value = program.evaluate_value(device)
             except (CelRuntimeError, CelDeviceError):
                 continue
-            if type(value) is type(self.constant) and not self._holds(value):
+            if is_constant(value):
                 counts[value] = counts.get(value, 0) + 1
-        found = list(counts)
+        return counts
+
+    def find_nearest(self, counts: Mapping[Constant, int]) -> tuple[Constant, ...]:
+        """Return the values of devices that the comparison excludes, the nearest to its constant first.
+
+        Of an order, only those on its far side are of use; of equally near texts, the more frequent come first. Of very
+        many values the most frequent ones are looked at.
+
+        Args:
+            counts: How many devices have each value.
+        """
+        known = sorted(counts, key=lambda value: -counts[value])
+        found = [value for value in known if type(value) is type(self.constant) and not self._holds(value)][:VALUES_MAX]
         if isinstance(self.constant, int | Quantity) and not isinstance(self.constant, bool):
             found.sort(key=self._distance)
         elif isinstance(self.constant, Semver):
@@ -97,6 +108,11 @@ class Comparison:
 
 def _number(value: Constant) -> int:
     return value.nanos if isinstance(value, Quantity) else int(value) if isinstance(value, int) else 0
+
+
+def is_constant(value: object) -> TypeGuard[Constant]:
+    """Tell whether a clause can compare with a value."""
+    return isinstance(value, int | str | bool | Quantity | Semver)
 
 
 def find_comparison(clause: str, environment: CelEnvironment) -> Comparison | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from claimsmith.allocate.explain.case import ClauseBook, NodeCase, build_case
+from claimsmith.allocate.explain.comparisons import Constant
 from claimsmith.allocate.explain.oracle import BUDGET_STEPS, TOTAL_STEPS, Levels, Oracle
 from claimsmith.allocate.explain.profiles import ProfileBook
 from claimsmith.allocate.explain.relaxations import CLAIM_SOURCES, Relaxation, Source
@@ -14,7 +15,25 @@ from claimsmith.allocate.explain.supply import SUPPLY_SOURCES, find_uses
 from claimsmith.allocate.prepared.problem import AllocationProblem
 from claimsmith.model.node import Node
 
-__all__ = ["Asked", "NodeFinding", "find_reasons", "open_node"]
+__all__ = ["Asked", "FindVariants", "NodeFinding", "Variant", "find_reasons", "open_node"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Nodes of a group that are alike in what a clause compares as well.
+
+    Args:
+        values: What it comes to for the devices of all of them, and for how many; only what a constant can be.
+        reopen: Gives one of the nodes with the claims, to be solved.
+    """
+
+    nodes: tuple[str, ...]
+    values: Mapping[Constant, int]
+    reopen: Callable[[], NodeFinding]
+
+
+FindVariants = Callable[[str], Sequence[Variant]]
+"""Tells nodes of a group apart by what a part of a clause comes to for their devices, the largest variants first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +46,7 @@ class NodeFinding:
             that could not be found out.
         fits: Whether the claims fit after all; None when the search gave up.
         is_irreducible: Whether it is known that with any one piece fewer the claims fit.
+        find_variants: Tells apart the nodes for which the finding stands; None where it is for its own node alone.
     """
 
     case: NodeCase
@@ -35,6 +55,7 @@ class NodeFinding:
     kept: Levels
     fits: bool | None
     is_irreducible: bool
+    find_variants: FindVariants | None = None
 
     def relax(self, levels: Levels) -> AllocationProblem:
         """Return the problem made of these pieces alone: everything else is relaxed."""

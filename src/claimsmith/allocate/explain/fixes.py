@@ -8,7 +8,7 @@ from typing import Final
 
 from claimsmith.allocate.explain.changes import apply_changes
 from claimsmith.allocate.explain.devices import NAMES_SHOWN
-from claimsmith.allocate.explain.finding import NodeFinding
+from claimsmith.allocate.explain.finding import NodeFinding, Variant
 from claimsmith.allocate.explain.ladders import Step, build_fix, find_ladder
 from claimsmith.allocate.explain.relaxations import Relaxation
 from claimsmith.allocate.explain.values import Change, Fix
@@ -35,6 +35,8 @@ SEARCHES_MAX: Final = 400
 """Searches after which no further fix is looked for."""
 PARTS_MAX: Final = 12
 """Groups of nodes with the same reasons that a fix is tried on; it is not claimed for the others."""
+VARIANTS_MAX: Final = 32
+"""Groups of nodes with the same value of what a clause compares that a fix is tried on."""
 HOLDERS_MAX: Final = 16
 """Claims that are tried one by one whether their going is enough."""
 FREE_RANK: Final = 4
@@ -107,18 +109,27 @@ class FixFinder:
             return item.nodes if self.helps(changes, item) else ()
         if not self._may_help(changes, item.finding):
             return ()
-        found: list[str] = []
-        for number, part in enumerate(item.parts[:PARTS_MAX]):
+        self._opened.setdefault(id(item.parts[0]), item.finding)
+        return tuple(self._find_alike_nodes(changes, item.parts[:PARTS_MAX]))
+
+    def _find_alike_nodes(self, changes: Sequence[Change], parts: Sequence[NodePart | Variant]) -> Iterator[str]:
+        """Give the nodes of those groups of which the first node fits with the changes."""
+        for part in parts:
+            if self.searches >= SEARCHES_MAX:
+                return
             finding = self._opened.get(id(part))
             if finding is None:
-                finding = self._opened[id(part)] = part.reopen() if number else item.finding
+                finding = self._opened[id(part)] = part.reopen()
             if self._solves(finding, apply_changes(self._base(finding), changes)):
-                found += part.nodes
-        return tuple(found)
+                yield from part.nodes
 
     def _find_step_nodes(self, step: Step, item: NodeSet) -> tuple[str, ...]:
         if step.is_sure:
             return self.find_nodes((step.change,), item)
+        if step.equals is not None and item.finding.find_variants is not None:
+            operand, value = step.equals
+            having = [variant for variant in item.finding.find_variants(operand) if value in variant.values]
+            return tuple(self._find_alike_nodes((step.change,), having[:VARIANTS_MAX]))
         return item.nodes[:1] if self.helps((step.change,), item) else ()
 
     def _may_help(self, changes: Sequence[Change], finding: NodeFinding) -> bool:

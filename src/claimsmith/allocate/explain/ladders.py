@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -38,12 +39,14 @@ class Step:
     Args:
         is_sure: Nodes that were alike before are alike after the change, so that solving it on one of them is enough.
         rank: Where it asks for more than the steps of its ladder do; None when it does not.
+        equals: What has to equal which value after the change, so that it helps no node that has no such device.
     """
 
     change: Change
     text: str
     is_sure: bool = True
     rank: int | None = None
+    equals: tuple[str, Constant] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +134,9 @@ def _relax_clause(relaxation: Relaxation, findings: Sequence[NodeFinding]) -> It
         for value in values:
             text = f"{where}: relax {relaxation.name} to {comparison.describe(value)}"
             rank = None if comparison.is_near(value) else OTHER_RANK
-            is_sure = comparison.operator != "=="
-            yield Step(change=change(comparison.relax_to(value)), text=text, is_sure=is_sure, rank=rank)
+            equals = (comparison.operand, value) if comparison.operator == "==" else None
+            relaxed = change(comparison.relax_to(value))
+            yield Step(change=relaxed, text=text, is_sure=equals is None, rank=rank, equals=equals)
     yield Step(change=change(""), text=f"{where}: drop the selector {relaxation.name}", rank=OTHER_RANK)
 
 
@@ -173,7 +177,14 @@ def _find_values(
     comparison = find_comparison(relaxation.name, environment)
     if comparison is None:
         return None, ()
-    return comparison, comparison.find_nearest(_prepare_devices(findings, environment), environment)
+    counts = Counter[Constant]()
+    for finding in findings:
+        if comparison.operator == "==" and finding.find_variants is not None:
+            for variant in finding.find_variants(comparison.operand):
+                counts.update(variant.values)
+        else:
+            counts.update(comparison.count_values(_prepare_devices(finding, environment), environment))
+    return comparison, comparison.find_nearest(counts)
 
 
 def _compiles(text: str, environment: CelEnvironment) -> bool:
@@ -184,13 +195,12 @@ def _compiles(text: str, environment: CelEnvironment) -> bool:
     return True
 
 
-def _prepare_devices(findings: Iterable[NodeFinding], environment: CelEnvironment) -> Iterator[CelDevice]:
-    for finding in findings:
-        for record in Obstacles(finding).devices:
-            try:
-                yield prepare_device(record.id.driver, record.device, environment=environment)
-            except CelDeviceError:
-                continue
+def _prepare_devices(finding: NodeFinding, environment: CelEnvironment) -> Iterator[CelDevice]:
+    for record in Obstacles(finding).devices:
+        try:
+            yield prepare_device(record.id.driver, record.device, environment=environment)
+        except CelDeviceError:
+            continue
 
 
 def _replace_clause(selectors: Sequence[Selector], position: int, new: str, finding: NodeFinding) -> list[str]:

@@ -15,6 +15,7 @@ from claimsmith.allocate.explain.nodes import explain_nodes, explain_refusal
 from claimsmith.allocate.explain.oracle import BUDGET_STEPS, TOTAL_STEPS
 from claimsmith.allocate.explain.relaxations import Source
 from claimsmith.allocate.explain.values import Change, Explanation, Fix, NodeGroup
+from claimsmith.allocate.explain.variants import NodeVariants
 from claimsmith.allocate.explain.wording import word_reasons
 from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.model.claim import ResourceClaim
@@ -109,11 +110,16 @@ def _find_sets(asked: Asked, nodes: Iterable[Node], *, groups_max: int) -> tuple
             finding = find_reasons(asked, same[0])
             if finding.kept and not any(relaxation.is_passing for relaxation in finding.kept):
                 parts = tuple(_open_part(asked, group) for group in kind[number:]) if len(kind) > 1 else ()
-                names = tuple(node.name for group in kind[number:] for node in group)
-                sets.append(NodeSet(nodes=names, finding=finding, parts=parts))
+                sets.append(_make_set(asked, [node for group in kind[number:] for node in group], finding, parts))
                 break
-            sets.append(NodeSet(nodes=tuple(node.name for node in same), finding=finding))
+            sets.append(_make_set(asked, same, finding))
     return sets, rest
+
+
+def _make_set(asked: Asked, nodes: list[Node], finding: NodeFinding, parts: tuple[NodePart, ...] = ()) -> NodeSet:
+    """What was found on the first of the nodes, with a way to tell them apart when a constant is changed."""
+    finding = replace(finding, find_variants=NodeVariants(asked, nodes).find)
+    return NodeSet(nodes=tuple(node.name for node in nodes), finding=finding, parts=parts)
 
 
 def _open_part(asked: Asked, nodes: list[Node]) -> NodePart:

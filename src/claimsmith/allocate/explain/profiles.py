@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from claimsmith.allocate.explain.case import ClauseBook
 from claimsmith.allocate.explain.comparisons import find_comparison
@@ -27,6 +27,8 @@ __all__ = ["ProfileBook", "Signature", "UseKey", "is_plain"]
 
 UseKey = tuple[object, ...]
 """How a device is used, without the holders."""
+VALUES_MAX: Final = 4096
+"""Devices that are looked at, one for each that reads otherwise, for the values that clauses compare with constants."""
 
 
 class Signature(NamedTuple):
@@ -57,6 +59,7 @@ class ProfileBook:
     _reads_capacity: bool = field(init=False)
     _names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     _verdicts: dict[object, int] = field(default_factory=dict)
+    _values: dict[object, object] = field(default_factory=dict)
     _numbers: dict[object, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,12 +84,7 @@ class ProfileBook:
 
     def _find_lasting(self, slice: ResourceSlice, device: Device) -> int:
         """The same, taints left aside."""
-        capacity: tuple[object, ...] = ()
-        shares = device.allow_multiple_allocations
-        if device.capacity and (self._reads_capacity or shares):
-            capacity = tuple(
-                [(name, item.value.nanos, item.policy and repr(item.policy)) for name, item in device.capacity.items()]
-            )
+        shares, capacity = device.allow_multiple_allocations, self._read_capacity(device)
         read = (slice.driver, shares, capacity, *self._read_values(slice.driver, device))
         found = self._verdicts.get(read)
         if found is None:
@@ -97,6 +95,34 @@ class ProfileBook:
         if self._derived:
             found = self._intern((found, tuple(self._derive(text, slice, device) for text in self._derived)))
         return found
+
+    def find_value(self, operand: str, slice: ResourceSlice, device: Device) -> object:
+        """Return what a part of a clause comes to for a device; None where it fails.
+
+        When too many were looked at, it is what the clauses read of the device, which is no value but tells it apart.
+        """
+        shares, capacity = device.allow_multiple_allocations, self._read_capacity(device)
+        key = (operand, slice.driver, shares, capacity, *self._read_values(slice.driver, device))
+        if key not in self._values:
+            if len(self._values) >= VALUES_MAX:
+                return key
+            self._values[key] = self._evaluate(operand, slice, device)
+        return self._values[key]
+
+    def _evaluate(self, operand: str, slice: ResourceSlice, device: Device) -> object:
+        environment = CelEnvironment.for_stored_expressions(self._cluster.features)
+        try:
+            program = compile_expression(operand, environment=environment, purpose="part")
+            return program.evaluate_value(prepare_device(slice.driver, device, environment=environment))
+        except (CelCompileError, CelRuntimeError, CelDeviceError):
+            return None
+
+    def _read_capacity(self, device: Device) -> tuple[object, ...]:
+        if not device.capacity or not (self._reads_capacity or device.allow_multiple_allocations):
+            return ()
+        return tuple(
+            [(name, item.value.nanos, item.policy and repr(item.policy)) for name, item in device.capacity.items()]
+        )
 
     def find_use(self, device: DeviceId) -> UseKey:
         """Return how a device is used, without the holders."""
@@ -110,16 +136,20 @@ class ProfileBook:
             sorted((part.dedicated, part.shares, part.tracked, *sorted(part.consumed.items())) for part in parts)
         )
 
-    def sign_node(self, node: Node, view: NodeView) -> Signature:
-        """Return what decides about the claims on a node; the order of its devices does not."""
-        pools = [self._sign_pool(pool, node) for pool in view.pools]
+    def sign_node(self, node: Node, view: NodeView, operand: str = "") -> Signature:
+        """Return what decides about the claims on a node; the order of its devices does not.
+
+        Args:
+            operand: A part of a clause that is to be compared with another constant, which decides as well.
+        """
+        pools = [self._sign_pool(pool, node, operand) for pool in view.pools]
         skips = NODE_OPERATIONS_FEATURE in node.declared_features
         rest = (tuple(pool.driver for pool in view.obsolete), bool(view.bad_selectors), skips)
         return Signature(
             lasting=(tuple(lasting for lasting, _ in pools), *rest), present=tuple(present for _, present in pools)
         )
 
-    def _sign_pool(self, pool: PoolView, node: Node) -> tuple[object, object]:
+    def _sign_pool(self, pool: PoolView, node: Node, operand: str) -> tuple[object, object]:
         """What is lasting about a pool, and what is so at present."""
         if not pool.usable:
             return (pool.id.driver, pool.incomplete, pool.found, pool.expected, pool.invalid, pool.id), ()
@@ -133,6 +163,9 @@ class ProfileBook:
                 if self.attributes:
                     row = tuple(self._number(numbers, slice.driver, device, name) for name in self.attributes)
                     found = self._intern((found, "row", row))
+                if operand:
+                    value = self.find_value(operand, slice, device)
+                    found = self._intern((found, "value", type(value).__name__, str(value)))
                 if local and not node_reaches(device, node):
                     found = -1
                 lasting.append(found)
