@@ -134,13 +134,13 @@ def _show_fill(name: str, found: FitCount, output: Format, *, queue: int) -> boo
         value = {"question": "fill", "pod": name, "fit": found.total, "roomFor": found.on_nodes, "waiting": queue}
         print_value({**value, "byNode": dict(found.by_node), "quota": quota, "next": message}, output)
         return found.total > 0
-    limit = found.quota if found.quota is not None and found.quota.copies <= found.on_nodes else None
-    why = "" if limit is None else f", as {limit.text}; there is room for {found.on_nodes}"
+    ends = found.quota is not None and found.quota.copies <= found.on_nodes
+    why = f", as {found.quota.text}; there is room for {found.on_nodes}" if found.quota is not None and ends else ""
     typer.echo(f"pod {name}: {found.total} more fit{why}")
     for count, nodes in found.groups.items():
         shown = ", ".join(nodes[:10]) + (f" and {len(nodes) - 10} more" if len(nodes) > 10 else "")
         typer.echo(f"  {count} on {'each of ' if len(nodes) > 1 else ''}{shown}")
-    if message and limit is None:
+    if message and not ends:
         typer.echo(f"the next one waits: {shorten_reason(message, '')}")
     if queue:
         typer.echo(f"{queue} pod{'s wait' if queue > 1 else ' waits'} already and may take that room first")
