@@ -218,6 +218,50 @@ def test_a_foreign_kind_beside_others_is_only_told(tmp_path: Path) -> None:
     assert "left out kueue.x-k8s.io/v1beta1 Workload" in ran.err
 
 
+DOMAIN = """
+apiVersion: resource.nvidia.com/v1beta1
+kind: ComputeDomain
+metadata: {name: domain, namespace: train}
+spec: {numNodes: 2, channel: {resourceClaimTemplate: {name: channel}}}
+"""
+OTHER_CLUSTER = """
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: cluster, namespace: train}
+spec: {headGroupSpec: {template: {spec: {resourceClaims: [{name: c, resourceClaimTemplateName: channel}]}}}}
+"""
+MEMBER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: member, namespace: train}
+spec:
+  containers: [{name: main, image: example, resources: {claims: [{name: c}]}}]
+  resourceClaims: [{name: c, resourceClaimTemplateName: channel}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "rules"),
+    [
+        (DOMAIN, []),
+        (DOMAIN.replace("namespace: train", "namespace: other"), ["missing-reference"]),
+        (DOMAIN.replace("name: channel", "name: another"), ["missing-reference"]),
+        (DOMAIN.replace("{name: channel}", "[]"), ["missing-reference"]),
+        (OTHER_CLUSTER, ["missing-reference"]),
+    ],
+)
+def test_a_template_that_another_object_has_made_is_not_missed(tmp_path: Path, other: str, rules: list[str]) -> None:
+    found = findings(tmp_path, DEVICES, other, MEMBER)
+
+    assert [item["rule"] for item in found] == rules
+
+
+def test_a_template_that_another_object_has_made_is_proposed(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, DEVICES, DOMAIN, MEMBER.replace("Name: channel", "Name: chanel"))
+
+    assert found["corrected"] == "channel"
+
+
 def test_the_pods_of_workloads_are_looked_at_in_their_place(tmp_path: Path) -> None:
     template = DEVICES + "---\n" + claim("any", "true").replace("kind: ResourceClaim", "kind: ResourceClaimTemplate")
     template = template.replace("spec:\n  devices:\n    requests", "spec:\n spec:\n  devices:\n    requests")

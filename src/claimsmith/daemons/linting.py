@@ -14,6 +14,7 @@ from claimsmith.api.kinds import POD, Kind, find_kind_of
 from claimsmith.api.manifests import Manifest
 from claimsmith.api.objects import check_form, convert_manifest, drop_unknown, parse_manifest
 from claimsmith.api.workload_pods import PodTemplate, find_pod_templates, make_pod
+from claimsmith.daemons.made_templates import find_made_templates
 from claimsmith.daemons.offline import OfflineCluster
 from claimsmith.daemons.sorted_manifests import explain_unknown, find_issues, is_setting, namespace_of
 from claimsmith.errors import FieldError
@@ -105,7 +106,8 @@ def lint_manifests(manifests: Iterable[Manifest], *, base: ClusterSnapshot | Non
     cluster = OfflineCluster((*others, *usable), base=base)
     snapshot = cluster.snapshot
     is_whole = not (reads or mistaken) and all(map(is_setting, others))
-    found = lint_cluster(snapshot, only=None if is_whole else {item.key for item in reads})
+    only = None if is_whole else {item.key for item in reads}
+    found = lint_cluster(snapshot, only=only, made_templates=find_made_templates(others))
     unread = {item.key[0] for item in reads if item.kept is None}
     unread |= {item.fault.corrected if item.fault.path == "kind" else item.kind for item in mistaken}
     sound = tuple(_drop_following(found, unread))

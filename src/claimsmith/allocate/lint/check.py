@@ -23,7 +23,9 @@ ObjectKey = tuple[str, str, str]
 """Kind, namespace (empty for kinds without) and name."""
 
 
-def lint_cluster(snapshot: ClusterSnapshot, *, only: Collection[ObjectKey] | None = None) -> tuple[Finding, ...]:
+def lint_cluster(
+    snapshot: ClusterSnapshot, *, only: Collection[ObjectKey] | None = None, made_templates: Collection[ClaimRef] = ()
+) -> tuple[Finding, ...]:
     """Return what is wrong with objects, held against the devices that the cluster publishes.
 
     While nothing is published, selectors are not held against anything.
@@ -31,16 +33,20 @@ def lint_cluster(snapshot: ClusterSnapshot, *, only: Collection[ObjectKey] | Non
     Args:
         snapshot: The cluster.
         only: The objects to look at; None: all.
+        made_templates: Claim templates that are not there yet, but will be made.
     """
+    templates = {*snapshot.templates, *made_templates}
     found: list[Finding] = []
-    for kind, metadata, faults in _list_checks(snapshot, Corrector(Published(snapshot))):
+    for kind, metadata, faults in _list_checks(snapshot, Corrector(Published(snapshot)), templates=templates):
         key = (kind, metadata.namespace, metadata.name)
         if only is None or key in only:
             found += [Finding(kind=kind, namespace=key[1], name=key[2], fault=fault) for fault in faults]
     return (*found, *_lint_slices(snapshot, only))
 
 
-def _list_checks(snapshot: ClusterSnapshot, corrector: Corrector) -> Iterator[tuple[str, Metadata, Iterator[Fault]]]:
+def _list_checks(
+    snapshot: ClusterSnapshot, corrector: Corrector, *, templates: Collection[ClaimRef]
+) -> Iterator[tuple[str, Metadata, Iterator[Fault]]]:
     """Yield each object with the faults that it has, which are looked for when they are asked for."""
     for device_class in snapshot.classes.values():
         yield "DeviceClass", device_class.metadata, lint_class(device_class, corrector)
@@ -51,7 +57,7 @@ def _list_checks(snapshot: ClusterSnapshot, corrector: Corrector) -> Iterator[tu
         faults = lint_claim_spec(template.spec, snapshot.classes, corrector, at="spec.spec")
         yield "ResourceClaimTemplate", template.metadata, faults
     for pod in snapshot.pods.values():
-        yield "Pod", pod.metadata, _lint_pod(pod, snapshot)
+        yield "Pod", pod.metadata, _lint_pod(pod, snapshot, templates=templates)
     for rule in snapshot.taint_rules:
         yield "DeviceTaintRule", rule.metadata, _lint_rule(rule, corrector)
 
@@ -69,7 +75,7 @@ def _lint_slices(snapshot: ClusterSnapshot, only: Collection[ObjectKey] | None) 
             yield Finding(kind="ResourceSlice", namespace="", name=one.slice, fault=one.fault)
 
 
-def _lint_pod(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Fault]:
+def _lint_pod(pod: Pod, snapshot: ClusterSnapshot, *, templates: Collection[ClaimRef]) -> Iterator[Fault]:
     """Yield the claims, templates and group that a pod names but that don't exist."""
     if pod.node_name or pod.finished:
         return
@@ -79,8 +85,8 @@ def _lint_pod(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Fault]:
         if entry.claim_name and ClaimRef(namespace, entry.claim_name) not in snapshot.claims:
             known = {ref.name for ref in snapshot.claims if ref.namespace == namespace}
             yield _miss("claim", entry.claim_name, known, f"{path}.resourceClaimName")
-        if entry.template_name and ClaimRef(namespace, entry.template_name) not in snapshot.templates:
-            known = {ref.name for ref in snapshot.templates if ref.namespace == namespace}
+        if entry.template_name and ClaimRef(namespace, entry.template_name) not in templates:
+            known = {ref.name for ref in templates if ref.namespace == namespace}
             yield _miss("claim template", entry.template_name, known, f"{path}.resourceClaimTemplateName")
     groups = {ref.name for ref in snapshot.pod_groups if ref.namespace == namespace}
     if pod.pod_group and pod.pod_group not in groups:
