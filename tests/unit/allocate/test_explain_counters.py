@@ -68,6 +68,21 @@ def test_a_device_that_only_a_counter_keeps_away_would_do() -> None:
     assert text == "1 device wanted, 1 of the 11 devices of node node-a would do: 4g-0"
 
 
+def test_devices_that_a_selector_rejects_would_not_do_though_no_reason_is_about_them() -> None:
+    held = allocated(claim("held"), "7g-0")
+    (text,) = told(*PARTS, held, claim("c", request("r", f'{PROFILE} == "1g"')), kind="count")
+
+    assert text.startswith("1 device wanted, 7 of the 11 devices of node node-a would do: 1g-0, 1g-1, ")
+
+
+def test_the_devices_of_a_count_are_those_that_would_do() -> None:
+    held = allocated(claim("held"), "7g-0")
+    (reason,) = [r for r in tell(*PARTS, held, claim("c", request("r", f'{PROFILE} == "3g"'))) if r.kind == "count"]
+
+    assert [item.device for item in reason.devices] == ["3g-0", "3g-1"]
+    assert reason.data["usable"] == "2"
+
+
 def test_a_shortage_that_several_devices_have_together_tells_what_each_needs() -> None:
     (text,) = told(*card("1g-0", "3g-0", "3g-1"), claim("c", request("r", count=3)), kind="counter")
 

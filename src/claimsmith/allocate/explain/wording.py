@@ -76,9 +76,9 @@ class _Writer:
     def _write_count(self, relaxation: Relaxation) -> Reason:
         place = relaxation.place or (0, 0, 0)
         spec = self._spec(relaxation)
-        usable = self._obstacles.find_usable(place)
-        devices = tuple(record.id for record in usable)
         places = self._list_alternatives(place) if relaxation.part == "request" else [place]
+        usable = self._find_usable(place, places)
+        devices = tuple(record.id for record in usable)
         if relaxation.part == "all":
             text = f"all devices wanted: {format_names(devices)}" if devices else "all devices wanted, there is none"
             return self._place(relaxation, text, devices, {"wanted": "all", "rule": "all devices wanted"})
@@ -93,6 +93,16 @@ class _Writer:
         rule = f"{wanted}, {len(devices) or 'none'} can be had"
         data = {"wanted": str(spec.count), "usable": str(len(devices)), "rule": rule}
         return self._place(relaxation, text, devices, data)
+
+    def _find_usable(self, place: Place, places: Sequence[Place]) -> tuple[DeviceRecord, ...]:
+        """The devices that can be had; where something else keeps them away, those that would do without it.
+
+        A selector that rejects devices is no reason where the others are enough, but they would not do all the same.
+        """
+        usable = self._obstacles.find_usable(place)
+        if not self._is_joint(len(usable), places):
+            return usable
+        return tuple(r for r in usable if any(self._obstacles.is_asked_for(r, other) for other in places)) or usable
 
     def _list_alternatives(self, place: Place) -> list[Place]:
         alternatives = self._case.claims[place[0]].spec.requests[place[1]].alternatives
