@@ -188,6 +188,11 @@ class ConsumerReference:
     uid: str
     api_group: str = ""
 
+    @property
+    def is_pod_group(self) -> bool:
+        """Whether it is a pod group. Source: KEP-5729."""
+        return self.resource == "podgroups" and self.api_group == "scheduling.k8s.io"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkData:

@@ -20,7 +20,6 @@ from claimsmith.schedule.claims import consumer_of, is_reserved_for
 __all__ = [
     "consumer_of_group",
     "find_claim_consumer",
-    "is_group",
     "is_group_claim",
     "is_made_for",
     "is_owned_by_group_of",
@@ -58,18 +57,13 @@ def reserve_claim(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> Res
     return replace(claim, reserved_for=(*claim.reserved_for, consumer))
 
 
-def is_group(consumer: ConsumerReference) -> bool:
-    """Tell whether a consumer is a pod group."""
-    return consumer.resource == POD_GROUP.plural and consumer.api_group == POD_GROUP.group
-
-
 def is_used_by(claim: ResourceClaim, pod: Pod) -> bool:
     """Tell whether a claim is reserved for a pod, or for the group that it belongs to, which it knows by name alone.
 
     Source: IsReservedForPod with acceptPodGroupReservation.
     """
     return any(
-        item.uid == pod.uid or (bool(pod.pod_group) and is_group(item) and item.name == pod.pod_group)
+        item.uid == pod.uid or (bool(pod.pod_group) and item.is_pod_group and item.name == pod.pod_group)
         for item in claim.reserved_for
     )
 

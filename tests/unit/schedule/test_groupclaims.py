@@ -10,7 +10,6 @@ from claimsmith.model.workload import PodClaim
 from claimsmith.schedule.groupclaims import (
     consumer_of_group,
     find_claim_consumer,
-    is_group,
     is_group_claim,
     is_made_for,
     is_owned_by_group_of,
@@ -72,8 +71,8 @@ def test_a_claim_is_used_by_all_pods_of_the_group_that_it_is_reserved_for() -> N
 
 
 def test_only_pod_groups_of_their_api_group_count() -> None:
-    assert is_group(consumer_of_group(GROUP))
-    assert not is_group(ConsumerReference(api_group="example.test", resource="podgroups", name="gang", uid="u"))
+    assert consumer_of_group(GROUP).is_pod_group
+    assert not ConsumerReference(api_group="example.test", resource="podgroups", name="gang", uid="u").is_pod_group
 
 
 def owned(

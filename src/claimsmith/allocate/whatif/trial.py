@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from claimsmith.model.claim import ConsumerReference, ResourceClaim
 from claimsmith.model.decision import Reason
@@ -36,8 +36,6 @@ __all__ = [
     "split_queue",
     "take_pods",
 ]
-
-_GROUP_API: Final = "scheduling.k8s.io"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +132,7 @@ def index_users(snapshot: ClusterSnapshot) -> Mapping[ClaimRef, ClaimUsers]:
     strangers: defaultdict[ClaimRef, list[str]] = defaultdict(list)
     for claim_ref, claim in snapshot.claims.items():
         for user in claim.reserved_for:
-            if _is_group(user):
+            if user.is_pod_group:
                 pods[claim_ref].update(_find_members(snapshot, claim_ref.namespace, user.name))
                 continue
             known = by_uid.get(user.uid) if user.resource == "pods" and not user.api_group else None
@@ -195,15 +193,10 @@ def _is_left(
     user: ConsumerReference, claim: ResourceClaim, snapshot: ClusterSnapshot, gone: Mapping[str, PodRef]
 ) -> bool:
     """Tell whether a user of a claim is still there; a group is while one of its pods has a node."""
-    if not _is_group(user):
+    if not user.is_pod_group:
         return True
     members = _find_members(snapshot, claim.ref.namespace, user.name)
     return not members <= frozenset(gone.values())
-
-
-def _is_group(user: ConsumerReference) -> bool:
-    """Tell whether the user of a claim is a pod group. Source: KEP-5729."""
-    return user.resource == "podgroups" and user.api_group == _GROUP_API
 
 
 def _find_members(snapshot: ClusterSnapshot, namespace: str, group: str) -> frozenset[PodRef]:

@@ -29,7 +29,7 @@ from claimsmith.model.podgroup import PodGroup, PodGroupRef
 from claimsmith.model.workload import Pod, PodClaim
 from claimsmith.schedule.claims import ClaimWriter
 from claimsmith.schedule.gangs import find_group_ref
-from claimsmith.schedule.groupclaims import is_group, is_group_claim
+from claimsmith.schedule.groupclaims import is_group_claim
 
 __all__ = ["GroupClaimController"]
 
@@ -94,7 +94,7 @@ class GroupClaimController:
         for claim in (claim for claim in (old, new) if claim is not None):
             for owner in claim.metadata.owner_references:
                 self._made.pop((owner.uid, claim.metadata.annotations.get(POD_CLAIM_ANNOTATION, "")), None)
-        if new is not None and any(map(is_group, new.reserved_for)):
+        if new is not None and any(item.is_pod_group for item in new.reserved_for):
             self._queue.add(_Key("claim", *new.ref))
         if new is None and old is not None:
             for owner in old.metadata.owner_references:
@@ -193,7 +193,7 @@ class GroupClaimController:
         claim = self._claims.find(*ref)
         if claim is None:
             return
-        gone = {item.uid for item in claim.reserved_for if is_group(item) and await self._is_gone(ref, item)}
+        gone = {item.uid for item in claim.reserved_for if item.is_pod_group and await self._is_gone(ref, item)}
         if gone:
             try:
                 await self._writer.release(claim, gone, keep_allocation=FINALIZER not in claim.metadata.finalizers)

@@ -41,7 +41,6 @@ from claimsmith.model.podgroup import PodGroupRef
 from claimsmith.model.pool import DeviceTaintRule, ResourceSlice
 from claimsmith.model.workload import Pod
 from claimsmith.schedule.gangs import find_group_ref
-from claimsmith.schedule.groupclaims import is_group
 
 __all__ = ["TaintEvictionController"]
 
@@ -149,7 +148,7 @@ class TaintEvictionController:
 
     def _check_users(self, claim: ResourceClaim) -> None:
         for consumer in claim.reserved_for:
-            if is_group(consumer):
+            if consumer.is_pod_group:
                 group = PodGroupRef(claim.ref.namespace, consumer.name)
                 for member in (item for item in self._pods if find_group_ref(item) == group):
                     self._check_pod(member)

@@ -157,8 +157,7 @@ def _is_owned(claim: ResourceClaim, pod: PodView) -> bool:
 
 def _is_reserved(claim: ResourceClaim, pod: PodView) -> bool:
     return any(
-        consumer.uid == pod.uid
-        or (pod.pod_group and consumer.resource == "podgroups" and consumer.name == pod.pod_group)
+        consumer.uid == pod.uid or (pod.pod_group and consumer.is_pod_group and consumer.name == pod.pod_group)
         for consumer in claim.reserved_for
     )
 

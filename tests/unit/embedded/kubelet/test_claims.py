@@ -55,9 +55,17 @@ def test_a_claim_that_a_pod_may_not_use_is_refused_in_the_kubelets_words(found: 
 
 def test_a_claim_that_is_reserved_for_the_pods_group_may_be_used() -> None:
     group = view_pod({"metadata": {"name": "p"}, "spec": {"schedulingGroup": {"podGroupName": "g"}}})
-    found = claim("a", reservedFor=[{"resource": "podgroups", "name": "g", "uid": "g-uid"}])
+    user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g-uid"}
 
-    assert parse(found, group).drivers == ("a",)
+    assert parse(claim("a", reservedFor=[user]), group).drivers == ("a",)
+
+
+def test_a_claim_that_is_reserved_for_a_group_of_another_api_may_not_be_used() -> None:
+    group = view_pod({"metadata": {"name": "p"}, "spec": {"schedulingGroup": {"podGroupName": "g"}}})
+    user = {"apiGroup": "example.test", "resource": "podgroups", "name": "g", "uid": "g-uid"}
+
+    with pytest.raises(PodStartError, match="is not allowed to use ResourceClaim c"):
+        parse(claim("a", reservedFor=[user]), group)
 
 
 class Reader:
