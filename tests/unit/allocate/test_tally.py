@@ -90,7 +90,7 @@ def test_a_pool_whose_slices_for_the_node_are_outdated_is_told() -> None:
     old = slice_(device("x"), name="old", node="n0", pool="p", slice_count=2)
     new = slice_(device("x"), name="new", node="elsewhere", pool="p", generation=2)
 
-    assert "1 node: pool gpu.example.test/p: its slices for the node are older than the newest generation" in tally(
+    assert "1 node: pool gpu.example.test/p: its slices for this node are older than the newest generation" in tally(
         claim("c"), old, new
     )
 

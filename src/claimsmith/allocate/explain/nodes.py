@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from claimsmith.allocate.explain.devices import DeviceFinding, DeviceSorter, format_names
+from claimsmith.allocate.explain.pool_gaps import describe_obsolete, find_pool_gap
 from claimsmith.allocate.prepared.constraints import AttributeValue, read_value
 from claimsmith.allocate.prepared.index import NodeView, PreparedCluster
 from claimsmith.allocate.prepared.plan import ClaimPlan, ConstraintPlan, PodPlan, RequestPlan, refuse_limit
@@ -96,16 +97,13 @@ class _NodeExplanation:
     def explain_pools(self) -> Iterator[Reason]:
         """Give the pools that offer nothing, and devices that count although they are no longer published."""
         for view in self._view.pools:
-            if view.incomplete:
-                text = f"pool {view.id} generation {view.generation}: {view.found} of {view.expected} slices"
-                yield Reason(kind="pool-incomplete", text=text, node=self._node, data={"pool": str(view.id)})
-            elif view.invalid:
-                text = f"pool {view.id} generation {view.generation}: {view.invalid}"
-                yield Reason(kind="pool-invalid", text=text, node=self._node, data={"pool": str(view.id)})
+            gap = find_pool_gap(view)
+            if gap is not None:
+                yield Reason(kind=gap[0], text=gap[1], node=self._node, data={"pool": str(view.id)})
             elif view.counter_sets:
                 yield from self._explain_vanished(view)
         for pool in self._view.obsolete:
-            text = f"pool {pool}: its slices for this node are older than the newest generation"
+            text = describe_obsolete(pool)
             yield Reason(kind="pool-obsolete", text=text, node=self._node, data={"pool": str(pool)})
 
     def explain_claim(self, claim: ClaimPlan) -> Iterator[Reason]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from claimsmith.allocate.explain import explain_refusal
 from claimsmith.allocate.explain.devices import DeviceSorter
+from claimsmith.allocate.explain.pool_gaps import describe_obsolete, find_pool_gap
 from claimsmith.allocate.prepared.groups import NodeGroups
 from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.allocate.prepared.plan import PodPlan, RequestPlan
@@ -192,8 +193,7 @@ class _Tally:
         view = self.cluster.view_node(node)
         found = [self.count_pool(pool, node) for pool in view.pools]
         for pool in view.obsolete:
-            text = f"pool {pool}: its slices for the node are older than the newest generation"
-            found.append(self.intern(Counter(), gap=("pool-obsolete", text)))
+            found.append(self.intern(Counter(), gap=("pool-obsolete", describe_obsolete(pool))))
         return found
 
     def intern(
@@ -205,7 +205,7 @@ class _Tally:
 
     def count_pool(self, pool: PoolView, node: Node) -> _PoolTally:
         """Return what a pool comes to, looked at device by device; for all its nodes, if those don't matter."""
-        gap = _find_gap(pool)
+        gap = find_pool_gap(pool)
         if gap is not None:
             return self.intern(Counter(), gap=gap)
         known = None if pool.differs_by_node else self.pools.get(pool)
@@ -230,14 +230,6 @@ class _Tally:
         claim = self.plan.claims[request.claim].claim
         found = _make(kind, rule, nodes=nodes, devices=devices)
         return Reason(kind=kind, text=found.text, claim=claim.ref, request=request.label, data=found.data)
-
-
-def _find_gap(pool: PoolView) -> tuple[ReasonKind, str] | None:
-    """Why a pool gives no devices; None when it does."""
-    where = f"pool {pool.id} generation {pool.generation}"
-    if pool.incomplete:
-        return "pool-incomplete", f"{where}: {pool.found} of {pool.expected} slices"
-    return ("pool-invalid", f"{where}: {pool.invalid}") if pool.invalid else None
 
 
 def _depends_on_use(obstacles: _Obstacles) -> bool:

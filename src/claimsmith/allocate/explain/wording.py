@@ -11,6 +11,7 @@ from claimsmith.allocate.explain.draft import Place
 from claimsmith.allocate.explain.finding import NodeFinding
 from claimsmith.allocate.explain.nearest_names import suggest_key, suggest_name
 from claimsmith.allocate.explain.obstacles import Obstacles, find_places
+from claimsmith.allocate.explain.pool_gaps import describe_obsolete, find_pool_gap
 from claimsmith.allocate.explain.relaxations import Relaxation
 from claimsmith.allocate.explain.wording_counters import word_counter
 from claimsmith.allocate.explain.wording_sets import word_constraint, word_group
@@ -286,12 +287,10 @@ class _Writer:
         devices = [r.id for r in self._obstacles.devices if str(r.id.pool_id) == relaxation.name]
         data = {"pool": relaxation.name}
         if not isinstance(view, PoolView):
-            text = f"pool {relaxation.name}: its slices for this node are older than the newest generation"
-            return self._place(relaxation, text, devices, data, kind="pool-obsolete")
-        where = f"pool {view.id} generation {view.generation}"
-        if view.incomplete:
-            return self._place(relaxation, f"{where}: {view.found} of {view.expected} slices", devices, data)
-        return self._place(relaxation, f"{where}: {view.invalid}", devices, data, kind="pool-invalid")
+            return self._place(relaxation, describe_obsolete(relaxation.name), devices, data, kind="pool-obsolete")
+        gap = find_pool_gap(view)
+        assert gap is not None
+        return self._place(relaxation, gap[1], devices, data, kind=gap[0])
 
     def _write_rest(self, relaxation: Relaxation) -> Reason:
         """Reasons of one fixed sentence."""
