@@ -62,7 +62,7 @@ def _list_devices(snapshot: ClusterSnapshot) -> Iterator[dict[str, Any]]:
                 },
                 "capacity": {name: str(capacity.value) for name, capacity in device.capacity.items()},
                 "heldBy": holders[id],
-                "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in device.taints],
+                "taints": [str(taint) for taint in device.taints],
             }
 
 

@@ -159,7 +159,7 @@ def _iter_rows(item: Discovery) -> Iterator[tuple[str, str, str, str]]:
         for device in part.devices:
             attributes = (f"{name}={attribute.value}" for name, attribute in sorted(device.attributes.items()))
             capacity = (f"{name}={amount.value}" for name, amount in sorted(device.capacity.items()))
-            taints = (f"{taint.key}={taint.value}:{taint.effect}" for taint in device.taints)
+            taints = (str(taint) for taint in device.taints)
             yield (
                 f"{item.driver}/{part.pool}/{device.name}",
                 " ".join(attributes) or "-",

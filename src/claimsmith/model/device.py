@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from claimsmith.model.quantity import Quantity
-from claimsmith.model.toleration import Toleration
+from claimsmith.model.taint import Taint, Toleration
 from claimsmith.model.topology import NodeSelector
 
 __all__ = [
@@ -91,7 +91,7 @@ class CounterConsumption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceTaint:
+class DeviceTaint(Taint):
     """Why a device should not be used.
 
     Args:
@@ -99,15 +99,7 @@ class DeviceTaint:
         time_added: RFC 3339 text; None when not set.
     """
 
-    key: str
-    effect: str
-    value: str = ""
     time_added: str | None = None
-
-    @property
-    def identity(self) -> tuple[str, str, str]:
-        """Key, value and effect: what it is, whenever it was added."""
-        return self.key, self.value, self.effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

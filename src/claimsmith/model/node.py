@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.quantity import Quantity
+from claimsmith.model.taint import Taint
 
 __all__ = ["Node", "NodeTaint"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeTaint:
+class NodeTaint(Taint):
     """A taint of a whole node."""
-
-    key: str
-    effect: str
-    value: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from claimsmith.model.metadata import Metadata
 from claimsmith.model.names import PodRef
 from claimsmith.model.quantity import Quantity
-from claimsmith.model.toleration import Toleration
+from claimsmith.model.taint import Toleration
 from claimsmith.model.topology import NodeSelector
 
 __all__ = [

@@ -303,7 +303,7 @@ class DevicePlugins:
                 device = DeviceId(host.driver.name, pool.name or host.node_name, item.name)
                 for taint in (*item.taints, *taints.get(device, ())):
                     if taint.effect in _BLOCKING:
-                        found[device] = f"tainted {taint.key}={taint.value}:{taint.effect}"
+                        found[device] = f"tainted {taint}"
         return found
 
     def _find_reason(self, resource: str, device: DeviceId, ids: Iterable[str]) -> str:

@@ -84,7 +84,7 @@ class NodeFilter:
         for taint in node.taints:
             known = taint.key in (_UNSCHEDULABLE.key, _NOT_READY.key) and texts
             if not known and taint.effect in _BLOCKING and not tolerates(self.pod.tolerations, taint):
-                texts.append(f"node has the taint {_taint_text(taint)} that the pod does not tolerate")
+                texts.append(f"node has the taint {taint} that the pod does not tolerate")
         return texts
 
     def _selection_texts(self, node: Node) -> list[str]:
@@ -122,7 +122,3 @@ def find_claim_obstacle(claim: ResourceClaim, node: Node, matches: MatchesNode) 
 def tolerates(tolerations: Iterable[PodToleration], taint: NodeTaint) -> bool:
     """Tell whether one of the tolerations accepts a taint."""
     return any(toleration.tolerates(taint) for toleration in tolerations)
-
-
-def _taint_text(taint: NodeTaint) -> str:
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -96,8 +96,8 @@ class DeviceSorter:
         taint = find_blocking_taint(record.device.taints, shape.tolerations)
         if taint is None:
             return None
-        name = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-        return _find("taint", record, f"{{devices}} tainted {name}, which is not tolerated", {"taint": name})
+        text = f"{{devices}} tainted {taint}, which is not tolerated"
+        return _find("taint", record, text, {"taint": str(taint)})
 
     def _explain_use(self, record: DeviceRecord, shape: RequestShape) -> DeviceFinding | None:
         if shape.admin or not record.use.dedicated:

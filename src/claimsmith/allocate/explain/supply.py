@@ -74,15 +74,13 @@ def _relax_slices(name: str, value: object) -> Relax:
 def _find_taints(case: NodeCase) -> Iterator[Relaxation]:
     if not case.features.device_taints:
         return
-    found: dict[tuple[str, str, str], None] = {}
+    found: dict[tuple[str, str, str], str] = {}
     for device in _list_devices(case):
         for taint in device.taints:
             if taint.effect in BLOCKING_EFFECTS:
-                found[taint.key, taint.value, taint.effect] = None
-    for key, value, effect in sorted(found):
-        text = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-        relax = _relax_slices("taints", (key, value, effect))
-        yield Relaxation(part="taint", name=text, subject=(key, value, effect), relax=relax)
+                found[taint.identity] = str(taint)
+    for identity, text in sorted(found.items()):
+        yield Relaxation(part="taint", name=text, subject=identity, relax=_relax_slices("taints", identity))
 
 
 def _find_counters(case: NodeCase) -> Iterator[Relaxation]:

@@ -195,8 +195,8 @@ def _lint_amounts(wish: _Wish, found: Sequence[PublishedDevice], corrector: Corr
 
 
 def _tell_taints(wish: _Wish, taints: Sequence[DeviceTaint]) -> Fault:
-    counts = Counter((taint.key, taint.value, taint.effect) for taint in taints)
-    shown = ", ".join(f"{key}={value}:{effect}" if value else f"{key}:{effect}" for key, value, effect in counts)
+    counts = Counter(taint.identity for taint in taints)
+    shown = ", ".join(dict.fromkeys(map(str, taints)))
     lines = [*_list_tolerations(wish.request), *map(_write_toleration, counts)]
     return Fault(
         rule="never-tolerated",

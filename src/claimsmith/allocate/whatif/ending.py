@@ -79,9 +79,9 @@ def _find_end(pod: Pod, before: ClusterSnapshot, after: ClusterSnapshot, *, evic
     if pod.ref not in after.pods:
         return None
     results = _find_results(pod, before)
-    causes = [f"node {pod.node_name} gets taint {_name(taint)}" for taint in _find_node_taints(pod, before, after)]
+    causes = [f"node {pod.node_name} gets taint {taint}" for taint in _find_node_taints(pod, before, after)]
     causes += [
-        f"{result.device_id} gets taint {_name(taint)}"
+        f"{result.device_id} gets taint {taint}"
         for result in results
         for taint in evicting.get(result.device_id, ())
         if not _stays(result, taint)
@@ -114,7 +114,3 @@ def _stays(result: DeviceResult, taint: DeviceTaint) -> bool:
         item.effect == _EVICTS and item.toleration_seconds is None and item.tolerates(taint)
         for item in result.tolerations
     )
-
-
-def _name(taint: NodeTaint | DeviceTaint) -> str:
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -1,20 +1,28 @@
-"""Which taints are accepted: of nodes by pods, of devices by requests; the rule is the same."""
+"""Taints, and which of them are accepted: of nodes by pods, of devices by requests; the rules are the same."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
-__all__ = ["Toleration"]
+__all__ = ["Taint", "Toleration"]
 
 
-class _Taint(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """Why something should not be used."""
+
+    key: str
+    effect: str
+    value: str = ""
+
     @property
-    def key(self) -> str: ...
-    @property
-    def value(self) -> str: ...
-    @property
-    def effect(self) -> str: ...
+    def identity(self) -> tuple[str, str, str]:
+        """Key, value and effect: what it is, whenever it was added."""
+        return self.key, self.value, self.effect
+
+    def __str__(self) -> str:
+        """Return it as kubectl writes it: `key=value:effect`, or `key:effect`."""
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +35,7 @@ class Toleration:
     effect: str = ""
     toleration_seconds: int | None = None
 
-    def tolerates(self, taint: _Taint) -> bool:
+    def tolerates(self, taint: Taint) -> bool:
         """Tell whether the taint is accepted.
 
         Source: ToleratesTaint in core/v1 toleration.go and resource/v1 devicetaint.go, v0.37.2.
