@@ -1,4 +1,4 @@
-"""`make bench-node`: an agent on a real node, beside the recorded figures of its peers.
+"""`make bench-node`: an agent on a real node, beside a Go driver in the same run and the recorded figures of its peers.
 
 The figures go to build/bench/node.json. Root on Linux, as for `make test-cluster`.
 """
@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ import claimsmith
 from tests.bench.figures import describe_machine
 from tests.bench.node_figures import NodeFigure, is_met, print_node_figures, write_node_figures
 from tests.bench.node_measures import Bench, OtherLoad, Start, config_text, controlling
+from tests.bench.node_peer import build_peer, peer_command
+from tests.cluster.agents import agent_command
 from tests.cluster.cleaning import clean
 from tests.cluster.cluster import RealCluster
 from tests.cluster.kept import open_cluster
@@ -43,9 +46,10 @@ def main() -> int:
     if reason := find_obstacle():
         print(f"bench-node: no real cluster here: {reason}", file=sys.stderr)
         return 2
+    peer = build_peer()
     with open_cluster("defaults") as cluster, _compiled():
         load = OtherLoad()
-        figures = asyncio.run(_measure_all(cluster))
+        figures = asyncio.run(_measure_all(cluster, peer))
         machine = f"{describe_machine()}; {load.cores():.1f} cores busy on average, all processes together"
     write_node_figures(figures, FOLDER, machine=machine)
     print_node_figures(figures, Console(width=150), machine=machine)
@@ -67,18 +71,20 @@ def _compiled() -> Iterator[None]:
             os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
-async def _measure_all(cluster: RealCluster) -> list[NodeFigure]:
+async def _measure_all(cluster: RealCluster, peer: Path) -> list[NodeFigure]:
     client = cluster.client()
     with tempfile.TemporaryDirectory() as folder:
         file, many = Path(folder) / "agent.yaml", Path(folder) / "many.yaml"
         file.write_text(config_text(DEVICES))
         many.write_text(config_text(MANY))
         try:
-            bench = Bench(cluster, client, file)
+            bench = Bench(cluster, client, agent_command(cluster, "--config", str(file)))
             await clean(client)
             await bench.prepare_cluster()
             figures = [figure async for figure in _measure(bench)]
-            figures.append(await _measure_many(Bench(cluster, client, many)))
+            here = await _measure_peer(Bench(cluster, client, peer_command(peer, cluster, DEVICES_COUNT)))
+            figures = [replace(figure, go_here=here.get(figure.name)) for figure in figures]
+            figures.append(await _measure_many(Bench(cluster, client, agent_command(cluster, "--config", str(many)))))
             await clean(client)
         finally:
             await client.close()
@@ -137,6 +143,23 @@ async def _measure(bench: Bench) -> AsyncIterator[NodeFigure]:
         name="killed-no-controller", ours=await bench.measure_killed("killed-2"), goal=None, go="87.5", pydra="72.7",
         unit="s", work="the same without `claimsmith controller`: the kubelet waits for its next regular sync",
     )  # fmt: skip
+
+
+async def _measure_peer(bench: Bench) -> Mapping[str, float]:
+    """Return what the peer takes for the figures of the same names."""
+    starts = [await bench.measure_start() for _ in range(STARTS)]
+    async with bench.agent() as peer:
+        memory, idle = await bench.measure_memory(peer), await bench.measure_idle(peer)
+        prepared = await bench.measure_prepare(peer, PODS)
+    await bench.delete_slices()
+    return {
+        "start-to-slices": sum(start.seconds for start in starts) / len(starts),
+        "start-cpu": min(start.cpu_s for start in starts),
+        "rss-idle": memory.rss_mib,
+        "cpu-idle": idle,
+        "prepare": prepared.mean_ms,
+        "pod-ready": prepared.ready_s,
+    }
 
 
 async def _measure_many(bench: Bench) -> NodeFigure:

@@ -12,6 +12,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.node_peer import GO_HERE
+
 __all__ = ["GO", "PYDRA", "NodeFigure", "is_met", "print_node_figures", "write_node_figures"]
 
 GO: Final = "dra-example-driver (Go)"
@@ -28,6 +30,7 @@ class NodeFigure:
         ours: Our figure in `unit`; the mean when it was measured several times.
         worst: The worst of several measurements; None for a single one.
         goal: What it must not exceed; None where there is no goal.
+        go_here: What the Go driver of this run had, on the same machine in the same minutes; None when not measured.
         go: Recorded figure of dra-example-driver, as text; empty when there is none.
         pydra: Recorded figure of pydra, as text; empty when there is none.
         work: What was done, in a few words.
@@ -37,6 +40,7 @@ class NodeFigure:
     ours: float
     worst: float | None = None
     goal: float | None
+    go_here: float | None = None
     go: str = ""
     pydra: str = ""
     unit: str
@@ -52,7 +56,7 @@ def write_node_figures(figures: Iterable[NodeFigure], folder: Path, *, machine: 
     """Write all figures to one JSON file."""
     folder.mkdir(parents=True, exist_ok=True)
     found = [asdict(figure) | {"met": is_met(figure)} for figure in figures]
-    content = {"machine": machine, "peers": {"go": GO, "pydra": PYDRA}, "figures": found}
+    content = {"machine": machine, "peers": {"go_here": GO_HERE, "go": GO, "pydra": PYDRA}, "figures": found}
     (folder / "node.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
@@ -61,15 +65,18 @@ def print_node_figures(figures: Iterable[NodeFigure], console: Console, *, machi
     figures = tuple(figures)
     table = Table(title=machine, title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column("figure", no_wrap=True)
-    for header in ("ours", "worst", "goal", "unit", "Go", "pydra", "met"):
+    for header in ("ours", "worst", "goal", "Go here", "unit", "Go", "pydra", "met"):
         table.add_column(header, justify="right", no_wrap=True)
     for figure in figures:
-        numbers = (_print(figure.ours), _print(figure.worst), _print(figure.goal), figure.unit)
+        numbers = (_print(figure.ours), _print(figure.worst), _print(figure.goal), _print(figure.go_here), figure.unit)
         table.add_row(figure.name, *numbers, figure.go or "–", figure.pydra or "–", "yes" if is_met(figure) else "NO")
     console.print(table)
     for figure in figures:
         console.print(f"{figure.name}: {figure.work}", highlight=False, soft_wrap=True)
-    console.print(f"Go: {GO}; pydra: {PYDRA}; both recorded on another machine, under other load", soft_wrap=True)
+    console.print(
+        f"Go here: {GO_HERE}; Go: {GO}; pydra: {PYDRA}; the last two recorded on another machine, under other load",
+        soft_wrap=True,
+    )
 
 
 def _print(value: float | None) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient
-from tests.cluster.agents import AgentProcess, agent_command
+from tests.cluster.agents import AgentProcess
 from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import device_class, exactly, pod, template
@@ -87,17 +87,16 @@ def _busy_s() -> float:
 
 
 class Bench:
-    """An agent on the node of a cluster, started as often as a measure needs.
+    """A driver on the node of a cluster, started as often as a measure needs.
 
     Args:
         cluster: The cluster.
         client: A client that may do everything.
-        config: The agent's configuration.
+        command: Command line of the agent, or of a peer that logs its registration as the agent does.
     """
 
-    def __init__(self, cluster: RealCluster, client: KubeClient, config: Path) -> None:
-        self.cluster, self.client = cluster, client
-        self._command = agent_command(cluster, "--config", str(config))
+    def __init__(self, cluster: RealCluster, client: KubeClient, command: Sequence[str]) -> None:
+        self.cluster, self.client, self._command = cluster, client, command
 
     @contextlib.asynccontextmanager
     async def agent(self) -> AsyncIterator[AgentProcess]:

@@ -13,7 +13,9 @@ from tests.bench.node_figures import NodeFigure, is_met, print_node_figures, wri
 
 
 def figure(ours: float, *, goal: float | None = 1.0) -> NodeFigure:
-    return NodeFigure(name="start", ours=ours, worst=ours * 2, goal=goal, go="1.03", unit="s", work="from start to end")
+    return NodeFigure(
+        name="start", ours=ours, worst=ours * 2, goal=goal, go_here=1.5, go="1.03", unit="s", work="from start to end"
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def test_all_figures_are_in_one_file_with_their_peers(tmp_path: Path) -> None:
 
     assert [item["met"] for item in found["figures"]] == [True, False]
     assert (found["machine"], found["figures"][0]["go"]) == ("a machine", "1.03")
-    assert set(found["peers"]) == {"go", "pydra"}
+    assert set(found["peers"]) == {"go_here", "go", "pydra"}
 
 
 def test_the_table_shows_ours_goal_and_peers_and_what_was_done() -> None:
@@ -37,5 +39,5 @@ def test_the_table_shows_ours_goal_and_peers_and_what_was_done() -> None:
     print_node_figures([figure(2.0)], Console(file=out, width=120), machine="a machine")
     row = next(line.split() for line in out.getvalue().splitlines() if line.startswith(" start"))
 
-    assert row == ["start", "2", "4", "1", "s", "1.03", "–", "NO"]
+    assert row == ["start", "2", "4", "1", "1.5", "s", "1.03", "–", "NO"]
     assert "start: from start to end" in out.getvalue()
