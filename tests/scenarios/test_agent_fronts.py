@@ -14,7 +14,7 @@ from claimsmith.api.reports import parse_device_report
 from claimsmith.api.resource import encode_resource_claim, parse_resource_slice
 from claimsmith.daemons.agent import Agent, AgentOptions, FrontEnds
 from claimsmith.daemons.agent_fronts import IN_USE_KEY
-from claimsmith.daemons.agent_listen import Status
+from claimsmith.daemons.status_server import Status
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.kubelet import dra_v1_pb2 as v1
 from claimsmith.kubelet import podresources_v1_pb2 as podresources

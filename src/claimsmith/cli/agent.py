@@ -54,8 +54,8 @@ def run_agent_command(arguments: Sequence[str]) -> None:
         return
     from claimsmith.cli.interrupts import run_interruptible
     from claimsmith.cli.logs import show_logs
-    from claimsmith.daemons.agent_listen import parse_listen_address
     from claimsmith.daemons.agent_process import AgentPlace, get_node_name, run_agent
+    from claimsmith.daemons.status_server import parse_listen_address
 
     show_logs(given.verbose, usual="info", as_json=given.log_format == "json")
     config = _read_config(given)

@@ -21,8 +21,8 @@ from claimsmith.cli.options import PolicyName, Verbosity, parse_policy
 from claimsmith.errors import FieldError, InputError
 
 if TYPE_CHECKING:
-    from claimsmith.daemons.agent_listen import ListenAddress
     from claimsmith.daemons.scheduler import SchedulerOptions
+    from claimsmith.daemons.status_server import ListenAddress
 
 __all__ = ["PlacementName", "scheduler"]
 
@@ -94,8 +94,8 @@ def scheduler(  # noqa: PLR0913 - each is one option of the command
     """
     from claimsmith.cli.interrupts import run_interruptible
     from claimsmith.cli.logs import show_logs
-    from claimsmith.daemons.agent_listen import parse_listen_address
     from claimsmith.daemons.scheduler_process import SCHEDULER_ACCOUNT, SchedulerProcess, run_scheduler
+    from claimsmith.daemons.status_server import parse_listen_address
 
     options = _build_options(names or [], policy, placement, feature_gates)
     address = parse_listen_address(listen) if listen else None

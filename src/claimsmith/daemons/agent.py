@@ -13,9 +13,9 @@ from claimsmith.api.kinds import NODE
 from claimsmith.daemons.agent_claims import AllocationWatch, ApiClaims
 from claimsmith.daemons.agent_driver import LoopOptions
 from claimsmith.daemons.agent_facts import NodeFacts
-from claimsmith.daemons.agent_listen import Status
 from claimsmith.daemons.agent_options import AgentOptions, FrontEnds
 from claimsmith.daemons.agent_part import DriverPart, DriverState, NodeContext
+from claimsmith.daemons.status_server import Status
 from claimsmith.errors import ApiError, ConfigError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.events import EventRecorder, ObjectReference

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from claimsmith.daemons.agent import Agent
 from claimsmith.daemons.agent_config import AgentConfig, build_agent_options, create_configured
-from claimsmith.daemons.agent_listen import ListenAddress, listening
 from claimsmith.daemons.agent_options import AgentOptions
+from claimsmith.daemons.status_server import ListenAddress, listening
 from claimsmith.errors import InputError
 from claimsmith.kube.client import KubeClient
 from claimsmith.kubelet.paths import NodePaths

@@ -8,8 +8,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-from claimsmith.daemons.agent_listen import ListenAddress, Status, listening
 from claimsmith.daemons.scheduler import Scheduler, SchedulerOptions
+from claimsmith.daemons.status_server import ListenAddress, Status, listening
 from claimsmith.kube.client import KubeClient
 from claimsmith.kube.informers import Informers
 from claimsmith.kube.lease import LeaderLease, LeaseTimes, make_identity

@@ -1,4 +1,4 @@
-"""What an agent says of itself over HTTP, when asked to: whether it lives, whether it serves, and numbers.
+"""What a daemon says of itself over HTTP, when asked to: whether it lives, whether it serves, and numbers.
 
 A few requests a minute need no web framework: HTTP/1.0, one request for each connection.
 """
@@ -44,7 +44,7 @@ class Status:
     """What is told at one moment.
 
     Args:
-        missing: One sentence for each thing that keeps the agent from serving; none when it is ready.
+        missing: One sentence for each thing that keeps the daemon from serving; none when it is ready.
         samples: Numbers.
     """
 

@@ -1,4 +1,4 @@
-"""What an agent says of itself over HTTP."""
+"""What a daemon says of itself over HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from claimsmith.daemons.agent_listen import ListenAddress, Status, listening, parse_listen_address, render_metrics
+from claimsmith.daemons.status_server import ListenAddress, Status, listening, parse_listen_address, render_metrics
 from claimsmith.errors import ConfigError, InputError
 from claimsmith.telemetry import Sample
 
@@ -31,15 +31,15 @@ async def ask(request: bytes, *missing: str) -> tuple[int, str]:
     return int(head.split()[1]), body.decode()
 
 
-async def test_an_agent_that_answers_lives() -> None:
+async def test_a_daemon_that_answers_lives() -> None:
     assert await ask(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") == (200, "ok\n")
 
 
-async def test_an_agent_is_ready_when_nothing_is_missing() -> None:
+async def test_a_daemon_is_ready_when_nothing_is_missing() -> None:
     assert await ask(b"GET /readyz HTTP/1.0\r\n\r\n") == (200, "ok\n")
 
 
-async def test_an_agent_that_is_not_ready_says_why() -> None:
+async def test_a_daemon_that_is_not_ready_says_why() -> None:
     assert await ask(b"GET /readyz?verbose HTTP/1.0\r\n\r\n", "no kubelet", "no API server") == (
         503,
         "no kubelet\nno API server\n",
