@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from rich.console import Console
@@ -38,7 +39,7 @@ MANY: Final[dict[str, Any]] = {
         for number in range(64)
     ]
 }
-STARTS, PODS, PROBES = 5, 10, 5
+STARTS, ROUNDS, PODS, PROBES = 5, 3, 10, 5
 
 
 def main() -> int:
@@ -110,15 +111,16 @@ async def _measure(bench: Bench) -> AsyncIterator[NodeFigure]:
             name="cpu-idle", ours=idle, goal=0.2, go="< 0.05", pydra="0.05", unit="% core",
             work="processor time in 20 s without a pod",
         )  # fmt: skip
-        prepared = await bench.measure_prepare(agent, PODS)
+        prepared = [await bench.measure_prepare(agent, PODS) for _ in range(ROUNDS)]
         yield NodeFigure(
-            name="prepare", ours=prepared.mean_ms, goal=6.0, go="5.5", pydra="6.0", unit="ms",
-            work=f"mean of NodePrepareResources as the kubelet measures it, {PODS} pods one after the other; "
-            f"{prepared.cpu_ms:.1f} ms of the agent's processor time for each pod",
+            name="prepare", ours=fmean(one.mean_ms for one in prepared), worst=max(one.mean_ms for one in prepared),
+            goal=6.0, go="5.5", pydra="6.0", unit="ms",
+            work=f"mean of NodePrepareResources as the kubelet measures it, {ROUNDS} rounds of {PODS} pods one after "
+            f"the other; {fmean(one.cpu_ms for one in prepared):.1f} ms of the agent's processor time for each pod",
         )  # fmt: skip
         yield NodeFigure(
-            name="pod-ready", ours=prepared.ready_s, goal=None, go="0.20–0.35", pydra="0.17–0.30", unit="s",
-            work=f"from the creation of a pod with a claim until it is ready, mean of {PODS}",
+            name="pod-ready", ours=fmean(one.ready_s for one in prepared), goal=None, go="0.20–0.35", pydra="0.17–0.30", unit="s",
+            work="from the creation of a pod with a claim until it is ready, mean of the same pods",
         )  # fmt: skip
         alone = await bench.measure_alone(PROBES)
         yield NodeFigure(
@@ -150,15 +152,15 @@ async def _measure_peer(bench: Bench) -> Mapping[str, float]:
     starts = [await bench.measure_start() for _ in range(STARTS)]
     async with bench.agent() as peer:
         memory, idle = await bench.measure_memory(peer), await bench.measure_idle(peer)
-        prepared = await bench.measure_prepare(peer, PODS)
+        prepared = [await bench.measure_prepare(peer, PODS) for _ in range(ROUNDS)]
     await bench.delete_slices()
     return {
         "start-to-slices": sum(start.seconds for start in starts) / len(starts),
         "start-cpu": min(start.cpu_s for start in starts),
         "rss-idle": memory.rss_mib,
         "cpu-idle": idle,
-        "prepare": prepared.mean_ms,
-        "pod-ready": prepared.ready_s,
+        "prepare": fmean(one.mean_ms for one in prepared),
+        "pod-ready": fmean(one.ready_s for one in prepared),
     }
 
 
