@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from claimsmith.api.resource import encode_resource_claim, parse_resource_slice
 from claimsmith.daemons.agent import Agent, AgentOptions, FrontEnds
 from claimsmith.daemons.agent_fronts import IN_USE_KEY
 from claimsmith.daemons.status_server import Status
-from claimsmith.kube.client import KubeClient, KubeObject
+from claimsmith.errors import UnreachableError
+from claimsmith.kube.client import KubeClient, KubeObject, ObjectList
 from claimsmith.kubelet import dra_v1_pb2 as v1
 from claimsmith.kubelet import podresources_v1_pb2 as podresources
 from claimsmith.kubelet.paths import NodePaths
@@ -28,7 +30,8 @@ from claimsmith.node.sockets import SocketServer, unary_handler
 from claimsmith.publish.reports import ReportPace, report_name
 from claimsmith.testing import builders as b
 from tests.scenarios.plugin_bench import call, ready
-from tests.scenarios.published_node import api_server
+from tests.scenarios.published_node import api_server, list_slices
+from tests.scenarios.test_agent import Bench
 from tests.unit.node.recording_driver import RecordingDriver
 
 RESOURCE = "example.com/gpu"
@@ -253,3 +256,91 @@ async def test_an_agent_is_ready_when_the_kubelet_knows_it(client: KubeClient, p
 
     assert status.missing == (f"driver {Cards.name}: the kubelet has not registered it yet",)
     assert status.samples["claimsmith_published_devices", (("driver", Cards.name),)] == 2
+
+
+# --- somebody is slow -------------------------------------------------------------------------------------------------
+
+
+class AwayClient(KubeClient):
+    """A client of an API server that is away until a test lets it return."""
+
+    def __init__(self, client: KubeClient) -> None:
+        super().__init__(client._transport)
+        self.is_away = True
+
+    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> KubeObject:
+        self._check()
+        return await super().get(kind, name, namespace=namespace)
+
+    async def list(self, kind: Kind, **options: Any) -> ObjectList:
+        self._check()
+        return await super().list(kind, **options)
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise UnreachableError("the API server is away")
+
+
+class HangingBench(Bench):
+    """A driver whose library hangs from the second `discover` on, until a test lets it go."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names)
+        self.is_hanging, self.go = threading.Event(), threading.Event()
+        self._calls = 0
+
+    def discover(self) -> Inventory:
+        self._calls += 1
+        if self._calls > 1:
+            self.is_hanging.set()
+            self.go.wait(WAIT_S)
+        return super().discover()
+
+
+def both_ways(driver: Bench, client: KubeClient, paths: NodePaths) -> Agent:
+    """Return an agent that offers a driver's devices by claims and by a device plugin."""
+    options = AgentOptions(boot_id="boot", fronts={driver.name: FrontEnds(device_plugin=PLUGIN)})
+    return Agent((driver,), node_name=b.NODE, client=client, paths=paths, options=options)
+
+
+async def test_an_agent_that_starts_without_the_api_server_tells_the_kubelet_of_failed_and_new_devices(
+    client: KubeClient, paths: NodePaths
+) -> None:
+    driver, away = Bench("gpu-0", "gpu-1"), AwayClient(client)
+    async with both_ways(driver, away, paths) as running:
+        await wait_usable(running, 2)
+        driver.say("gpu-1", healthy=False)
+        await wait_usable(running, 1)
+        driver.become("gpu-0", "gpu-1", "gpu-2")
+
+        await wait_usable(running, 2)
+
+
+async def test_what_failed_before_the_api_server_came_is_published_as_failed(
+    client: KubeClient, paths: NodePaths
+) -> None:
+    driver, away = Bench("gpu-0", "gpu-1"), AwayClient(client)
+    async with both_ways(driver, away, paths) as running:
+        await wait_usable(running, 2)
+        driver.say("gpu-1", healthy=False)
+        await wait_usable(running, 1)
+        away.is_away = False
+        await running.wait_published()
+
+        (item,) = await list_slices(client)
+        assert [device.name for device in item.devices if device.taints] == ["gpu-1"]
+
+
+async def test_a_driver_that_hangs_while_it_is_asked_keeps_nobody_from_learning_of_a_failed_device(
+    client: KubeClient, paths: NodePaths
+) -> None:
+    driver = HangingBench("gpu-0", "gpu-1")
+    async with both_ways(driver, client, paths) as running:
+        await wait_usable(running, 2)
+        driver.become("gpu-0", "gpu-1")
+        await asyncio.to_thread(driver.is_hanging.wait, WAIT_S)
+        driver.say("gpu-1", healthy=False)
+        try:
+            await wait_usable(running, 1)
+        finally:
+            driver.go.set()

@@ -1,4 +1,9 @@
-"""One driver of an agent: discovers again and again, turns health into taints, and tells all who offer the devices."""
+"""One driver of an agent: discovers again and again, turns health into taints, and tells all who offer the devices.
+
+Three things go on side by side, since each of the first two may take as long as it likes: the driver is asked for its
+devices, slices are published, and all others are told what is known. A driver whose library hangs on a broken card, or
+an API server that is away, so keeps nobody from learning that the card is broken.
+"""
 
 from __future__ import annotations
 
@@ -123,68 +128,79 @@ class DriverLoop:
             wake=self.look_again,
         )
         self._inventory: Inventory | None = None
-        self._must_discover = True
-        self._due_s = 0.0
+        self._listed = asyncio.Event()
+        self._ask = asyncio.Event()
+        self._offer = asyncio.Event()
         self._backoff = Backoff(initial_s=0.5)
         self._watches = DriverWatches(
-            driver.inner, on_health=self._on_health, on_change=self._on_change, on_prepared=on_prepared
+            driver.inner, on_health=self._on_health, on_change=self._ask.set, on_prepared=on_prepared
         )
 
     async def run(self) -> None:
         """Work until cancelled."""
         self._watches.start()
         try:
-            while True:
-                pause_s = await self._turn()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await self._wake.wait()
-                        await asyncio.sleep(_GATHER_S)
-                self._wake.clear()
+            async with asyncio.TaskGroup() as group:
+                name = self._driver.name
+                group.create_task(self._keep_listing(), name=f"discover {name}")
+                group.create_task(self._keep_telling(), name=f"tell {name}")
+                if self._publisher is not None:
+                    group.create_task(self._keep_publishing(self._publisher), name=f"offer {name}")
         finally:
             await self._watches.stop()
 
-    async def _turn(self) -> float:
-        """Discover if need be, and publish; return after how many seconds to look again."""
-        if self._must_discover or self._is_due():
+    async def _keep_listing(self) -> None:
+        """Ask the driver for its devices whenever they may have changed, and now and then."""
+        while True:
+            self._ask.clear()
             await self._discover()
+            pause_s = self._options.rediscover_s if self.last_error is None else self._backoff.next_s()
+            await _wait(self._ask, pause_s)
+
+    async def _keep_telling(self) -> None:
+        """Tell all what is known whenever that changes; waits for nobody."""
+        await self._listed.wait()
+        while True:
+            self._wake.clear()
+            next_s = self._tell()
+            await _wait(self._wake, None if next_s is None else max(0.0, next_s - time.monotonic()))
+
+    def _tell(self) -> float | None:
+        """Tell all what is known; return when something changes by itself."""
         if self._inventory is None:
-            return self._backoff.next_s()
+            return None
         now_s = time.monotonic()
         taints = self._graded.look(now_s)
         self._on_found(Found(inventory=self._inventory, taints=taints, health=dict(self._health)))
-        held = await self._publish(self._inventory, taints)
-        ends = [self._due_s if self.last_error is None else now_s + self._backoff.next_s()]
-        if (next_s := self._graded.find_next_s(now_s)) is not None:
-            ends.append(next_s)
-        if held:
-            ends.append(now_s + self._options.recheck_held_s)
-        return max(0.0, min(ends) - now_s)
+        self._offer.set()
+        return self._graded.find_next_s(now_s)
 
-    async def _publish(self, inventory: Inventory, taints: Taints) -> frozenset[DeviceId]:
+    async def _keep_publishing(self, publisher: SlicePublisher) -> None:
+        """Publish what is known whenever that changes, from when it is known what the API server has."""
+        await publisher.wait_synced()
+        while True:
+            await self._offer.wait()
+            self._offer.clear()
+            if self._inventory is not None and await self._publish(publisher, self._inventory):
+                await _wait(self._offer, self._options.recheck_held_s, gather_s=0.0)
+                self._offer.set()
+
+    async def _publish(self, publisher: SlicePublisher, inventory: Inventory) -> frozenset[DeviceId]:
         """Publish the devices; return those that stay only since claims hold them."""
-        if self._publisher is None:
-            return frozenset()
-        await self._publisher.wait_synced()
-        if self._options.health.taints == "slices" and self._graded.adopt(_list_taints(self._publisher)):
-            taints = self._graded.look(time.monotonic())
-        taints = self._graded.for_slices(taints)
-        held = await self._find_held(self._missing(self._publisher, inventory))
+        if self._options.health.taints == "slices":
+            self._graded.adopt(_list_taints(publisher))
+        held = await self._find_held(self._missing(publisher, inventory))
+        taints = self._graded.for_slices(self._graded.look(time.monotonic()))
         notes = DeviceNotes(
             taints=_join(taints, self._find_uses()),
             held=held,
             not_listed_effect=self._options.not_listed_effect,
         )
-        self._publisher.publish(inventory, notes=notes)
+        publisher.publish(inventory, notes=notes)
         return held
-
-    def _is_due(self) -> bool:
-        return self.last_error is not None or time.monotonic() >= self._due_s
 
     async def _discover(self) -> None:
         """Ask the driver; what it raises leaves the last answer in place."""
-        self._must_discover = False
-        self._due_s = time.monotonic() + self._options.rediscover_s
         try:
             found = await self._call_driver()
         except ClaimsmithError as error:
@@ -195,6 +211,8 @@ class DriverLoop:
             self._inventory, self.last_error = found, None
             self._graded.place(found)
             self._backoff.reset()
+            self._listed.set()
+            self._wake.set()
 
     async def _call_driver(self) -> Inventory:
         """Call `discover` in a thread, and wait however long it takes: a second call would help nobody."""
@@ -243,9 +261,13 @@ class DriverLoop:
         self._graded.note(published, time.monotonic())
         self._wake.set()
 
-    def _on_change(self) -> None:
-        self._must_discover = True
-        self._wake.set()
+
+async def _wait(event: asyncio.Event, timeout_s: float | None, *, gather_s: float = _GATHER_S) -> None:
+    """Wait for an event and for what comes along with it, or so many seconds; for ever without a number."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+            await asyncio.sleep(gather_s)
 
 
 def _join(one: Taints, other: Taints) -> Taints:
