@@ -26,13 +26,15 @@ def pod(
     """Return a pod of one container, `main`, that runs a shell script.
 
     Args:
-        claims: Names of ResourceClaims; or, as a mapping, names within the pod and the templates they come from.
+        claims: Names of ResourceClaims; or, as a mapping, names within the pod and the templates they come from. With
+            `CLAIM/REQUEST` the container takes the devices of one request alone.
         limits: Resource limits, such as `{"nvidia.com/gpu": "1"}`.
         spec: Further fields of the spec, or others instead.
     """
     key = "resourceClaimTemplateName" if isinstance(claims, Mapping) else "resourceClaimName"
-    sources = claims if isinstance(claims, Mapping) else {found: found for found in claims}
-    resources: Manifest = {"claims": [{"name": found} for found in sources]} if sources else {}
+    given = claims if isinstance(claims, Mapping) else {found: found for found in claims}
+    sources = {_claim_of(found): _claim_of(source) for found, source in given.items()}
+    resources: Manifest = {"claims": [_taken(found) for found in given]} if given else {}
     if limits:
         resources["limits"] = dict(limits)
     return {
@@ -60,6 +62,16 @@ def pod(
             **spec,
         },
     }
+
+
+def _claim_of(taken: str) -> str:
+    return taken.partition("/")[0]
+
+
+def _taken(taken: str) -> Manifest:
+    """Return what a container says that it takes: a claim, or one request of it."""
+    claim, _, request = taken.partition("/")
+    return {"name": claim, **({"request": request} if request else {})}
 
 
 def device_class(name: str, *expressions: str, **spec: Any) -> Manifest:

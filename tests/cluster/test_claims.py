@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,14 +11,13 @@ from claimsmith.kube.client import KubeClient
 from tests.cluster.agents import serving
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import SLEEP, claim, device_class, exactly, pod
+from tests.cluster.seen import LOOK, assert_sees, variables
 from tests.cluster.watching import is_ready, is_unschedulable, wait_for, wait_for_object, wait_gone, wait_phase
 
 DRIVER = "sim.claimsmith.dev"
 TWO_CARDS = "gpus: [{model: A100-40, count: 2}]"
 PARTITIONED = "gpus: [{model: A100-40, mig: true}]"
 SHARED = "gpus: [{model: A100-40, sharing: {minimum: 1Gi}}]"
-LOOK = "env | grep CLAIMSMITH_; ls -l /dev/claimsmith; mount | grep claimsmith/lib; echo done"
-"""What the container prints: its variables, device nodes, and mounts."""
 GPU = device_class("gpu", f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == "gpu"')
 MIG = device_class("mig", f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == "mig"')
 COUNTED = device_class("counted", f'device.driver == "{DRIVER}"', extendedResourceName="example.com/gpu")
@@ -39,15 +37,9 @@ async def results_of(client: KubeClient, name: str) -> list[dict[str, Any]]:
     return results
 
 
-def variables(log: str) -> dict[str, str]:
-    """Return the variables of devices that a container has printed, by the rest of their names."""
-    found = re.findall(r"^CLAIMSMITH_(?!VISIBLE)(\w+)=(.*)$", log, re.MULTILINE)
-    return dict(found)
-
-
-def device_nodes(log: str) -> list[str]:
-    """Return the device nodes that a container has printed; each is /dev/null under another name."""
-    return re.findall(r"^crw.* 1, +3 .* (\S+)$", log, re.MULTILINE)
+async def devices_of(client: KubeClient, name: str) -> list[str]:
+    """Return the names of the devices of an allocated claim."""
+    return [result["device"] for result in await results_of(client, name)]
 
 
 def held(cluster: RealCluster) -> list[dict[str, Any]]:
@@ -67,12 +59,11 @@ async def test_the_devices_of_a_node_are_in_its_slices(real_cluster: RealCluster
 
 async def test_a_container_gets_variable_device_node_and_mount(real_cluster: RealCluster, client: KubeClient) -> None:
     async with serving(real_cluster, client, TWO_CARDS):
-        await create(client, GPU, claim("one", exactly("gpu", "gpu")), pod("user", LOOK, claims=["one"]))
-        log = await real_cluster.wait_printed(await wait_phase(client, "user"), "done")
-        (name,) = variables(log)
+        user = pod("user", f"{LOOK}; {SLEEP}", claims=["one"])
+        await create(client, GPU, claim("one", exactly("gpu", "gpu")), user)
+        log = await real_cluster.wait_printed(await wait_for_object(client, POD, "user", is_ready), "done")
 
-        assert device_nodes(log) == [name.lower().replace("_", "-")]
-        assert re.search(r" on /usr/local/claimsmith/lib type \S+ \(ro[,)]", log)
+        assert_sees(log, await devices_of(client, "one"))
 
 
 async def test_nothing_stays_of_a_deleted_pod(real_cluster: RealCluster, client: KubeClient) -> None:
@@ -95,13 +86,14 @@ async def test_the_first_alternative_that_is_free_is_given(real_cluster: RealClu
     ]
     async with serving(real_cluster, client, TWO_CARDS):
         request = {"name": "gpu", "firstAvailable": alternatives}
-        await create(client, GPU, claim("either", request), pod("user", f"{LOOK}; {SLEEP}", claims=["either"]))
+        # Who takes the whole claim gets its devices whatever the driver says of their requests.
+        user = pod("user", f"{LOOK}; {SLEEP}", claims=["either/gpu"])
+        await create(client, GPU, claim("either", request), user)
         log = await real_cluster.wait_printed(await wait_for_object(client, POD, "user", is_ready), "done")
         results = await results_of(client, "either")
 
         assert {result["request"] for result in results} == {"gpu/pair"}
-        assert variables(log).keys() == {"GPU_0", "GPU_1"}
-        assert device_nodes(log) == ["gpu-0", "gpu-1"]
+        assert_sees(log, ["gpu-0", "gpu-1"])
 
 
 async def test_two_pods_share_the_device_of_one_claim(real_cluster: RealCluster, client: KubeClient) -> None:
@@ -109,11 +101,14 @@ async def test_two_pods_share_the_device_of_one_claim(real_cluster: RealCluster,
         await create(client, GPU, claim("both", exactly("gpu", "gpu")))
         await create(client, *(pod(name, f"{LOOK}; {SLEEP}", claims=["both"]) for name in ("left", "right")))
         pods = [await wait_for_object(client, POD, name, is_ready) for name in ("left", "right")]
-        logs = [variables(await real_cluster.wait_printed(found, "done")) for found in pods]
+        logs = [await real_cluster.wait_printed(found, "done") for found in pods]
+        devices = await devices_of(client, "both")
         await client.delete(POD, "left", namespace="default")
         await wait_gone(client, POD, "left", namespace="default")
 
-        assert logs[0] == logs[1]
+        for log in logs:
+            assert_sees(log, devices)
+        assert variables(logs[0]) == variables(logs[1])
         assert len(real_cluster.list_cdi_files()) == len(held(real_cluster)) == 1
         await client.delete(POD, "right", namespace="default")
         await wait_gone(client, POD, "right", namespace="default")
@@ -136,9 +131,9 @@ async def test_two_containers_see_the_devices_of_their_own_requests(
         ready = await wait_for_object(client, POD, "user", is_ready)
         by_request = {result["request"]: result["device"] for result in await results_of(client, "two")}
         logs = {name: await real_cluster.wait_printed(ready, "done", container=name) for name in by_request}
-        seen = {name: device_nodes(log) for name, log in logs.items()}
 
-        assert seen == {name: [device] for name, device in by_request.items()}
+        for name, device in by_request.items():
+            assert_sees(logs[name], [device])
 
 
 async def test_a_partition_excludes_those_that_overlap_it(real_cluster: RealCluster, client: KubeClient) -> None:
@@ -153,10 +148,11 @@ async def test_a_partition_excludes_those_that_overlap_it(real_cluster: RealClus
         logs = [await real_cluster.wait_printed(found, "done") for found in pods]
         await create(client, pod("c", claims=["c"]))
         refused = await wait_for_object(client, POD, "c", is_unschedulable)
-        nodes = [device_nodes(log) for log in logs]
+        (left,), (right,) = [await devices_of(client, name) for name in ("a", "b")]
 
-        assert nodes[0] != nodes[1]
-        assert [len(found) for found in nodes] == [1, 1]
+        assert left != right
+        assert_sees(logs[0], [left])
+        assert_sees(logs[1], [right])
         assert "cannot allocate all claims" in str(refused["status"]["conditions"])
 
 
@@ -170,9 +166,13 @@ async def test_a_share_carries_its_id_and_its_amount(real_cluster: RealCluster, 
         pods = {name: await wait_for_object(client, POD, name, is_ready) for name in parts}
         logs = {name: await real_cluster.wait_printed(found, "done") for name, found in pods.items()}
         shares = {name: (await results_of(client, name))[0]["shareID"] for name in parts}
+        seen = {name: variables(log) for name, log in logs.items()}
         kept = {entry["name"]: entry["devices"][0]["share"] for entry in held(real_cluster)}
 
-        assert {name: variables(log)["GPU_0_MEMORY"] for name, log in logs.items()} == parts
+        for log in logs.values():
+            assert_sees(log, ["gpu-0"])
+        assert {name: found["GPU_0_MEMORY"] for name, found in seen.items()} == parts
+        assert {name: found["GPU_0_SHARE_ID"] for name, found in seen.items()} == shares
         assert kept == shares
         assert shares["small"] != shares["large"]
 
@@ -182,5 +182,5 @@ async def test_a_limit_is_met_by_a_class_that_names_its_resource(real_cluster: R
         await create(client, COUNTED, pod("user", LOOK, limits={"example.com/gpu": "2"}))
         log = await real_cluster.wait_printed(await wait_phase(client, "user"), "done")
 
-        assert device_nodes(log) == ["gpu-0", "gpu-1"]
+        assert_sees(log, ["gpu-0", "gpu-1"])
         await wait_for(client, RESOURCE_CLAIM, lambda items: not items)

@@ -18,8 +18,8 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import configured
 from tests.cluster.manifests import claim, device_class, exactly, pod, template
 from tests.cluster.recipe import NODE as NODE_NAME
+from tests.cluster.seen import LOOK, assert_sees, device_nodes
 from tests.cluster.story import Story
-from tests.cluster.test_claims import LOOK
 from tests.cluster.views import find_double, look
 from tests.cluster.watching import (
     is_ready,
@@ -91,11 +91,9 @@ async def test_a_container_gets_variable_device_node_and_mount_of_its_limit(
         await wait_offered(real_cluster, client, 2)
         await client.create(POD, pod("user", LOOK, limits=ONE))
         log = await real_cluster.wait_printed(await wait_phase(client, "user"), "done")
-        devices = re.findall(r"^CLAIMSMITH_GPU_(\d)=", log, re.MULTILINE)
+        (device,) = device_nodes(log)
 
-        assert len(devices) == 1
-        assert re.findall(r"^crw.* 1, +3 .* gpu-(\d)$", log, re.MULTILINE) == devices
-        assert re.search(r" on /usr/local/claimsmith/lib type \S+ \(ro[,)]", log)
+        assert_sees(log, [device])
 
 
 async def test_nothing_stays_of_a_pod_that_is_gone(real_cluster: RealCluster, client: KubeClient) -> None:

@@ -131,7 +131,9 @@ def test_a_gang_gets_the_halves_where_the_whole_would_starve_it(result: Value) -
 
 
 def test_containers_see_the_devices_of_their_claims_alone(result: Value) -> None:
-    assert env_of(result, "stream-07") == {
+    share = env_of(result, "stream-07")
+    assert share.pop("CLAIMSMITH_NIC_0_SHARE_ID") != env_of(result, "stream-08")["CLAIMSMITH_NIC_0_SHARE_ID"]
+    assert share == {
         "CLAIMSMITH_VISIBLE_DEVICES": "eth0",
         "CLAIMSMITH_NIC_0": "eth0",
         "CLAIMSMITH_NIC_0_BANDWIDTH": "2G",

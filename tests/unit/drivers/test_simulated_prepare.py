@@ -42,13 +42,19 @@ def test_a_container_that_names_one_request_sees_the_devices_of_that_request_alo
     assert prepared.common.env == {}
 
 
-def test_a_share_tells_its_amounts() -> None:
+def test_a_share_tells_its_id_and_its_amounts() -> None:
     driver = driver_of("nics: [{bandwidth: 40G}]")
-    share = replace(b.requested("nic-0", share="s1"), consumed_capacity={"bandwidth": parse_quantity("2G")})
+    amounts = {"bandwidth": parse_quantity("2G"), "example.com/queues": parse_quantity("4")}
+    share = replace(b.requested("nic-0", share="s1"), consumed_capacity=amounts)
 
     prepared = driver.prepare(b.prepare_request(share))
 
-    assert prepared.devices[0].edits.env == {"CLAIMSMITH_NIC_0": "eth0", "CLAIMSMITH_NIC_0_BANDWIDTH": "2G"}
+    assert prepared.devices[0].edits.env == {
+        "CLAIMSMITH_NIC_0": "eth0",
+        "CLAIMSMITH_NIC_0_SHARE_ID": "s1",
+        "CLAIMSMITH_NIC_0_BANDWIDTH": "2G",
+        "CLAIMSMITH_NIC_0_EXAMPLE_COM_QUEUES": "4",
+    }
 
 
 def test_preparing_again_gives_an_equal_answer() -> None:

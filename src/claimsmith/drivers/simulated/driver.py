@@ -286,11 +286,13 @@ def _plain(name: str) -> str:
 
 
 def _device_env(device: RequestedDevice, item: SimulatedDevice) -> dict[str, str]:
-    """Return a variable for the device and one for each amount of a share, named after the device."""
+    """Return a variable for the device, and for a share of it its id and each amount, named after the device."""
     name = f"{item.pool}_{item.device.name}" if item.pool else item.device.name
     prefix = f"CLAIMSMITH_{_plain(name)}"
-    shares = {f"{prefix}_{name.upper()}": str(amount) for name, amount in device.consumed_capacity.items()}
-    return {prefix: item.uuid, **shares}
+    amounts = {f"{prefix}_{_plain(name)}": str(amount) for name, amount in device.consumed_capacity.items()}
+    # Last, so that no capacity of that name hides it.
+    share = {f"{prefix}_SHARE_ID": device.share_id} if device.share_id else {}
+    return {prefix: item.uuid, **amounts, **share}
 
 
 def _device_node(item: SimulatedDevice) -> DeviceNode:
