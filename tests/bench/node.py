@@ -119,7 +119,8 @@ async def _measure(bench: Bench) -> AsyncIterator[NodeFigure]:
             f"the other; {fmean(one.cpu_ms for one in prepared):.1f} ms of the agent's processor time for each pod",
         )  # fmt: skip
         yield NodeFigure(
-            name="pod-ready", ours=fmean(one.ready_s for one in prepared), goal=None, go="0.20–0.35", pydra="0.17–0.30", unit="s",
+            name="pod-ready", ours=fmean(one.ready_s for one in prepared), goal=None, go="0.20–0.35",
+            pydra="0.17–0.30", unit="s",
             work="from the creation of a pod with a claim until it is ready, mean of the same pods",
         )  # fmt: skip
         alone = await bench.measure_alone(PROBES)
