@@ -29,6 +29,7 @@ from tests.cluster.cleaning import clean
 from tests.cluster.cluster import RealCluster
 from tests.cluster.kept import open_cluster
 from tests.cluster.place import find_obstacle
+from tests.toolchain import ToolchainError
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "build" / "bench"
 DEVICES_COUNT: Final = 16
@@ -47,7 +48,11 @@ def main() -> int:
     if reason := find_obstacle():
         print(f"bench-node: no real cluster here: {reason}", file=sys.stderr)
         return 2
-    peer = build_peer()
+    try:
+        peer = build_peer()
+    except ToolchainError as error:
+        print(f"bench-node: no peer here: {error}", file=sys.stderr)
+        return 2
     with open_cluster("defaults") as cluster, _compiled():
         load = OtherLoad()
         figures = asyncio.run(_measure_all(cluster, peer))
