@@ -308,6 +308,24 @@ def test_a_drain_tells_where_pods_go_and_which_budgets_forbid_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "name"),
+    [
+        ("drain", (), "gpu-2"),
+        ("whatif", ("--cordon",), "gpu-1"),
+        ("whatif", ("--remove-node",), "gpu-2"),
+        ("whatif", ("--add-node",), "gpu-1=2"),
+        ("whatif", ("--remove-pod",), "train-0"),
+        ("explain", ("pod/train-1", "--node"), "gpu-1"),
+    ],
+)
+def test_objects_are_named_as_kubectl_prints_them_too(command: str, option: tuple[str, ...], name: str) -> None:
+    kind = "pod" if option == ("--remove-pod",) else "node"
+    bare, full = (run(command, *option, text, "-o", "json") for text in (name, f"{kind}/{name}"))
+
+    assert (full.code, full.out, full.err) == (bare.code, bare.out, bare.err)
+
+
 def test_a_drain_that_leaves_pods_waiting_makes_exit_1() -> None:
     ran = run("drain", "gpu-3")
 
@@ -345,7 +363,7 @@ def test_an_empty_node_is_drained_already() -> None:
         ),
         (("whatif", "--taint", "device/gpu.example.com:k:PreferNoSchedule"), "allowed NoSchedule, NoExecute, None"),
         (("whatif", "--taint", "device/x:k:NoSchedule"), "device 'x/*/*': not in the cluster"),
-        (("whatif", "--remove-pod", "a/b/c"), "pod 'a/b/c': found 3 parts, allowed NAME or NAMESPACE/NAME"),
+        (("whatif", "--remove-pod", "a/b/c"), "pod 'a/b/c': found no name of a pod, allowed NAME or NAMESPACE/NAME"),
         (("whatif", "--remove-pod", "x"), "pod 'default/x': not in the cluster, allowed default/notebook"),
         (("whatif", "--remove-driver", "x"), "driver 'x': not in the cluster, allowed gpu.example.com"),
         (("whatif", "--remove-device", "x/y"), "--remove-device: found 'x/y', allowed DRIVER/POOL/DEVICE"),
@@ -368,6 +386,7 @@ def test_an_empty_node_is_drained_already() -> None:
         (("defrag", "--goal", "missing.yaml"), "missing.yaml: can't be read"),
         (("defrag", "--goal", "profile", "--moves", "-1"), "invalid value for '--moves'"),
         (("drain", "x"), "node 'x': not in the cluster, allowed gpu-1, gpu-2, gpu-3; correct it"),
+        (("drain", "pod/x"), "node 'pod/x': found no name of a node, allowed NAME or node/NAME; correct it"),
         (("drain",), "missing argument 'NODE…'; see `claimsmith drain --help`"),
         (("drain", "gpu-2", "--yes"), "--yes: found -f too, allowed a live cluster alone; leave -f out"),
         (("preempt", "pod/train-1", "--yes"), "--yes: found -f too, allowed a live cluster alone"),

@@ -8,6 +8,7 @@ import typer
 
 from claimsmith.cli.carrying import Order, carry_out, done_value, refuse_plan, show_done
 from claimsmith.cli.exits import Exit, tell
+from claimsmith.cli.object_names import parse_node_name
 from claimsmith.cli.options import Output, Patience, Yes
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
@@ -25,7 +26,10 @@ __all__ = ["drain"]
 
 @reads_cluster
 def drain(
-    nodes: Annotated[list[str], typer.Argument(metavar="NODE…", help="Nodes to be drained.")],
+    nodes: Annotated[
+        list[str],
+        typer.Argument(metavar="NODE…", help="Nodes to be drained: NAME or node/NAME.", parser=parse_node_name),
+    ],
     source: ClusterSource,
     yes: Yes = False,
     timeout: Patience = 300.0,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from claimsmith.cli.object_names import parse_node_name
 from claimsmith.cli.output import Format
 from claimsmith.errors import InputError
 
@@ -30,7 +31,9 @@ ManifestPaths = Annotated[
     typer.Option("-f", "--files", metavar="PATH", help="Manifests: a file, a folder, or - for stdin; may be repeated."),
 ]
 """What a command works on."""
-OnlyNode = Annotated[str, typer.Option(metavar="NAME", help="Look at this node alone.", show_default=False)]
+OnlyNode = Annotated[
+    str, typer.Option(metavar="NAME", help="Look at this node alone.", show_default=False, parser=parse_node_name)
+]
 """The only node to look at."""
 LikeUpstream = Annotated[
     bool, typer.Option("--like-upstream", help="Choose exactly as upstream does, also where it is wrong.")

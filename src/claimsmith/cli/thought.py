@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from claimsmith.cli.object_names import parse_node_name, parse_pod_ref
 from claimsmith.cli.sources import ClusterSource
 from claimsmith.errors import InputError
 
@@ -23,7 +24,6 @@ __all__ = [
     "ThoughtPod",
     "parse_changes",
     "parse_goal",
-    "parse_pod_ref",
     "read_templates",
     "read_thought_pod",
     "read_thought_pods",
@@ -194,7 +194,7 @@ def parse_changes(
 
     for text in texts.add_node:
         name, count = _split_count(text, "--add-node", "TEMPLATE=N")
-        yield changes.AddNodes(template=changes.get_template(snapshot, templates, name), count=count)
+        yield changes.AddNodes(template=changes.get_template(snapshot, templates, parse_node_name(name)), count=count)
     if texts.remove_pod:
         yield changes.RemovePods(pods=tuple(parse_pod_ref(text) for text in texts.remove_pod))
     for driver in texts.remove_driver:
@@ -216,20 +216,6 @@ def _split_count(text: str, option: str, form: str) -> tuple[str, int]:
     if not name or not (number.isascii() and number.isdigit() and 0 < int(number) <= _ADDED_MAX):
         raise InputError(f"{option}: found {text!r}, allowed {form} with N from 1 to {_ADDED_MAX:,}; correct it")
     return name, int(number)
-
-
-def parse_pod_ref(text: str) -> PodRef:
-    """Return the pod of `NAME` or `NAMESPACE/NAME`; the namespace is `default` when it is left out.
-
-    Raises:
-        InputError: The text has more parts, or an empty one.
-    """
-    from claimsmith.model.names import PodRef
-
-    parts = text.split("/")
-    if len(parts) > 2 or not all(parts):
-        raise InputError(f"pod {text!r}: found {len(parts)} parts, allowed NAME or NAMESPACE/NAME; correct it")
-    return PodRef(*(("default", *parts)[-2:]))
 
 
 def _parse_device(text: str) -> Any:
@@ -259,7 +245,7 @@ def _parse_taint(text: str) -> Change:
     if parts[2] not in allowed:
         raise InputError(f"--taint {text!r}: found effect {parts[2]!r}, allowed {', '.join(allowed)}; correct it")
     if kind == "node":
-        return TaintNodes(names=(rest,), taint=NodeTaint(key=key, effect=parts[2], value=value))
+        return TaintNodes(names=(parse_node_name(parts[0]),), taint=NodeTaint(key=key, effect=parts[2], value=value))
     driver, pool, device = (*rest.split("/", 2), "", "")[:3]
     taint = DeviceTaint(key=key, effect=parts[2], value=value)
     return TaintDevices(taint=taint, driver=driver, pool=pool or None, device=device or None)

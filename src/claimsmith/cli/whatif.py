@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from claimsmith.cli.exits import Exit, tell
+from claimsmith.cli.object_names import parse_node_name
 from claimsmith.cli.options import Output
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.short_reasons import shorten_reason
@@ -24,16 +26,20 @@ __all__ = ["whatif"]
 Many = list[str] | None
 
 
-def _option(name: str, metavar: str, text: str) -> Any:
-    return typer.Option(name, metavar=metavar, help=text, show_default=False)
+def _option(name: str, metavar: str, text: str, *, parser: Callable[[str], Any] | None = None) -> Any:
+    return typer.Option(name, metavar=metavar, help=text, show_default=False, parser=parser)
 
 
 @reads_cluster
 def whatif(  # noqa: PLR0913 - each is one option of the command
     source: ClusterSource,
     add_node: Annotated[Many, _option("--add-node", "TEMPLATE=N", "Add nodes like a node, or a template.")] = None,
-    remove_node: Annotated[Many, _option("--remove-node", "NAME", "Remove a node with its pods.")] = None,
-    cordon: Annotated[Many, _option("--cordon", "NAME", "Let a node take no more pods.")] = None,
+    remove_node: Annotated[
+        Many, _option("--remove-node", "NAME", "Remove a node with its pods.", parser=parse_node_name)
+    ] = None,
+    cordon: Annotated[
+        Many, _option("--cordon", "NAME", "Let a node take no more pods.", parser=parse_node_name)
+    ] = None,
     taint: Annotated[
         Many,
         _option("--taint", "WHAT", "node/NAME:KEY=VALUE:EFFECT, or device/DRIVER/POOL/DEVICE:KEY=VALUE:EFFECT."),
