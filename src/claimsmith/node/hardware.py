@@ -105,7 +105,8 @@ class Hardware:
 
     def find_blocked(self, held: Iterable[DeviceId]) -> Mapping[DeviceId, DeviceId]:
         """Return each known device that one in use is in the way of, with that one; a device in use is in its own."""
-        held = tuple(held)
+        if not (held := tuple(held)):
+            return {}  # As on most nodes at most times; asked after every claim.
         found = ((device, self.find_obstacle([device], held)) for device in dict.fromkeys((*held, *self.uses)))
         return {device: obstacle.held for device, obstacle in found if obstacle is not None}
 
