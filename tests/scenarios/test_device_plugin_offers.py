@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from claimsmith.embedded.kubelet.devices.endpoint import ListedDevice
 from claimsmith.model.inventory import Inventory
 from claimsmith.model.prepared import ContainerEdits, Hook, PreparedDevice, PreparedDevices, PrepareRequest
-from claimsmith.node.deviceplugin_rules import ResourceRule
+from claimsmith.node.deviceplugin_rules import PreferencePolicy, ResourceRule
 from claimsmith.node.podresources import ForeignRule
 from claimsmith.testing import builders as b
 from tests.scenarios.embedded_node import EmbeddedNode, embedded_node
@@ -126,6 +127,49 @@ async def test_a_container_gets_devices_that_are_close_to_each_other(node: Embed
         await start(node, "two", wanting(2))
 
         assert [grant.ids for grant in granting.ledger.grants()] == [("gpu-1", "gpu-3", "gpu-4"), ("gpu-0", "gpu-2")]
+
+
+BRIDGED = {
+    "gpu-0": {"links": ("gpu-2",), NUMA: 0},
+    "gpu-1": {"links": ("gpu-3",), NUMA: 0},
+    "gpu-2": {"links": ("gpu-0",), NUMA: 1},
+    "gpu-3": {"links": ("gpu-1",), NUMA: 1},
+}
+"""Two pairs, each with a bridge that goes from one NUMA node to the other."""
+SWITCHED = {f"gpu-{n}": {"links": "switch", ROOT: f"pci0000:{n // 2}0", NUMA: n // 4} for n in range(8)}
+"""Eight cards on one switch; two at a PCIe root, four at a NUMA node."""
+
+
+@pytest.mark.parametrize(
+    ("box", "preference", "amounts", "given"),
+    [
+        (BRIDGED, "topology", [1, 2, 1], ["0", "13", "2"]),
+        (BRIDGED, "topology", [2, 2], ["02", "13"]),
+        (BRIDGED, "spread", [2], ["03"]),
+        (BRIDGED, "packed", [1, 1], ["0", "2"]),
+        (SWITCHED, "topology", [1, 2, 4], ["0", "23", "4567"]),
+        (SWITCHED, "topology", [2, 3, 2], ["01", "456", "23"]),
+        (SWITCHED, "spread", [2, 2], ["04", "26"]),
+    ],
+    ids=["pairs", "both-pairs", "pairs-spread", "pairs-packed", "switch", "switch-odd", "switch-spread"],
+)
+async def test_links_and_roots_decide_which_cards_containers_get(
+    node: EmbeddedNode,
+    box: Mapping[str, Mapping[str, Any]],
+    preference: PreferencePolicy,
+    amounts: Sequence[int],
+    given: Sequence[str],
+) -> None:
+    inventory = Inventory.of(*(b.device(name, attributes=found) for name, found in box.items()))
+    rule = ResourceRule(resource=RESOURCE, link_attribute="links", preference=preference)
+    granting = Granting(GpuDriver(inventory=inventory), node.paths, quick([rule]))
+    async with node.running(), granting.serving() as plugins:
+        await registered(node, plugins)
+        for number, amount in enumerate(amounts):
+            await start(node, f"pod-{number}", wanting(amount))
+
+        ids = [grant.ids for grant in granting.ledger.grants()]
+        assert ids == [tuple(f"gpu-{card}" for card in cards) for cards in given]
 
 
 async def test_a_partition_is_not_offered_while_its_card_is_given_away(node: EmbeddedNode) -> None:

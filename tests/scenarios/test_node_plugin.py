@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -24,6 +25,8 @@ from claimsmith.kubelet.services import (
     PREPARE_V1BETA1,
     UNPREPARE_V1,
     WATCH_V1,
+    WATCH_V1ALPHA1,
+    Method,
 )
 from claimsmith.model.claim import ConsumerReference
 from claimsmith.model.inventory import DeviceHealth
@@ -226,7 +229,10 @@ def test_a_socket_path_of_200_bytes_is_refused_with_its_length_and_the_limit(ben
         bench.plugin()
 
 
-async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(bench: PluginBench) -> None:
+@pytest.mark.parametrize("method", [WATCH_V1, WATCH_V1ALPHA1], ids=["v1", "v1alpha1"])
+async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(
+    bench: PluginBench, method: Method[Any, Any]
+) -> None:
     async with (
         bench.plugin(serves_health=True) as plugin,
         grpc.aio.insecure_channel(f"unix:{bench.service}") as channel,
@@ -234,15 +240,30 @@ async def test_the_health_of_devices_is_streamed_for_a_driver_that_watches_it(be
         info = await call(bench.registrar, GET_INFO, registration.InfoRequest())
         plugin.report_health(DeviceHealth(device="gpu-0", healthy=False, message="fell off the bus"))
         watch = channel.unary_stream(
-            WATCH_V1.path,
-            request_serializer=WATCH_V1.request.SerializeToString,
-            response_deserializer=WATCH_V1.response.FromString,
-        )(WATCH_V1.request(), timeout=200)
-        first = await anext(aiter(watch))
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )(method.request(), timeout=200)
+        told = aiter(watch)
+        seen = [list_health(await anext(told))]
+        plugin.report_health(DeviceHealth(device="gpu-0", healthy=True), DeviceHealth(device="gpu-1", healthy=None))
+        seen.append(list_health(await anext(told)))
         watch.cancel()
 
     assert list(info.supported_versions)[2:] == ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]
-    assert [(item.device.device_name, item.message) for item in first.devices] == [("gpu-0", "fell off the bus")]
+    assert seen == [
+        [("node-a", "gpu-0", "UNHEALTHY", "fell off the bus")],
+        [("node-a", "gpu-0", "HEALTHY", ""), ("node-a", "gpu-1", "UNKNOWN", "")],
+    ]
+
+
+def list_health(response: Any) -> list[tuple[str, str, str, str]]:
+    """Return pool, name, health and message of each device that a response of either version names."""
+    states = type(response.devices[0]).DESCRIPTOR.fields_by_name["health"].enum_type.values_by_number
+    return [
+        (item.device.pool_name, item.device.device_name, states[item.health].name, item.message)
+        for item in response.devices
+    ]
 
 
 class Pods:
