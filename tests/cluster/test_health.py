@@ -7,16 +7,31 @@ from typing import Any
 
 import pytest
 
-from claimsmith.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, EVENT, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from claimsmith.api.kinds import (
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    EVENT,
+    NODE,
+    POD,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+)
 from claimsmith.kube.client import KubeClient, KubeObject
 from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import configured
-from tests.cluster.manifests import device_class, exactly, pod, template
+from tests.cluster.manifests import SLEEP, device_class, exactly, pod, template
+from tests.cluster.recipe import NODE as NODE_NAME
+from tests.cluster.seen import LOOK, device_nodes
 from tests.cluster.watching import is_ready, is_unschedulable, wait_for, wait_for_object, wait_gone, wait_scheduler
 
 DRIVER = "sim.claimsmith.dev"
+RESOURCE = "nvidia.com/gpu"
+ONE = {RESOURCE: "1"}
+OFFERED = f"    devicePlugin: {{resources: [{{resource: {RESOURCE}}}]}}\n"
 WELL = "gpus: [{model: A100-40}]"
 FAILED = "gpus: [{model: A100-40, fault: xid-79}]"
+BOTH_WELL = "gpus: [{model: A100-40}, {model: A100-40}]"
+ONE_FAILED = "gpus: [{model: A100-40, fault: xid-79}, {model: A100-40}]"
 HEALTH = """\
     health:
       holdSeconds: 0.2
@@ -119,11 +134,47 @@ async def test_an_event_about_the_node_tells_of_the_failure(real_cluster: RealCl
 
 
 async def test_one_failed_card_leaves_the_other_to_pods(real_cluster: RealCluster, client: KubeClient) -> None:
-    both = "gpus: [{model: A100-40, fault: xid-79}, {model: A100-40}]"
-    async with configured(real_cluster, client, both, policy("NoExecute")):
+    async with configured(real_cluster, client, ONE_FAILED, policy("NoExecute")):
         await create_template(client)
         await wait_for(client, RESOURCE_SLICE, lambda items: taints_of(items) == [("xid-79", "NoExecute")])
         await wait_scheduler(client)
         await start_pod(client, "user")
 
         await wait_for_object(client, POD, "user", is_ready)
+
+
+def offers(capacity: str, allocatable: str) -> Callable[[KubeObject], bool]:
+    """Return a test of a node: it tells these amounts of the resource."""
+
+    def holds(obj: KubeObject) -> bool:
+        status = obj["status"]
+        return (status["capacity"].get(RESOURCE), status["allocatable"].get(RESOURCE)) == (capacity, allocatable)
+
+    return holds
+
+
+async def test_a_card_that_fails_is_for_no_limit_until_it_works_again(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    async with configured(real_cluster, client, BOTH_WELL, OFFERED + policy("NoSchedule")) as agent:
+        await wait_for_object(client, NODE, NODE_NAME, offers("2", "2"))
+        await wait_scheduler(client)
+        await client.create(POD, pod("first", f"{LOOK}; {SLEEP}", limits=ONE))
+        first = await wait_for_object(client, POD, "first", shows("Healthy"))
+        assert device_nodes(await real_cluster.wait_printed(first, "done")) == ["gpu-0"]
+        agent.become(ONE_FAILED)
+        await wait_for_object(client, NODE, NODE_NAME, offers("2", "1"))
+        told = await wait_for_object(client, POD, "first", shows("Unhealthy"))
+        await client.delete(POD, "first", namespace="default")
+        await wait_gone(client, POD, "first", namespace="default")
+        await client.create(POD, pod("second", f"{LOOK}; {SLEEP}", limits=ONE))
+        second = await wait_for_object(client, POD, "second", is_ready)
+        await client.create(POD, pod("third", f"{LOOK}; {SLEEP}", limits=ONE))
+        await wait_for_object(client, POD, "third", is_unschedulable)
+        agent.become(BOTH_WELL)
+        third = await wait_for_object(client, POD, "third", shows("Healthy"))
+
+        assert is_ready(told)
+        assert device_nodes(await real_cluster.wait_printed(second, "done")) == ["gpu-1"]
+        assert device_nodes(await real_cluster.wait_printed(third, "done")) == ["gpu-0"]
+        await wait_for_object(client, NODE, NODE_NAME, offers("2", "2"))
