@@ -51,9 +51,11 @@ async def contested(cluster: RealCluster, client: KubeClient) -> AsyncIterator[N
 
 async def test_the_victim_ends_and_the_pod_runs(real_cluster: RealCluster, client: KubeClient) -> None:
     async with contested(real_cluster, client):
-        code, told = await preempt(real_cluster, "--yes")
+        refused, planned = await preempt(real_cluster, "--yes")
+        code, told = await preempt(real_cluster, "--yes", "--force")
         await wait_for_object(client, POD, "high", is_ready)
 
+    assert (refused, planned["victims"][0]["remade"], "carriedOut" in planned) == (1, False, False)
     assert (code, told["carriedOut"]) == (0, {"evicted": ["default/low"], "left": [], "stopped": ""})
 
 

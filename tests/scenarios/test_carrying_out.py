@@ -75,7 +75,7 @@ async def test_the_victim_of_a_preemption_goes_and_the_pod_gets_its_place(tmp_pa
         await cluster.until(lambda: bool(cluster.messages()))
         planned = await run(cluster, tmp_path, "preempt", "pod/high", "-o", "json")
         there = cluster.node_of("low")
-        done = await run(cluster, tmp_path, "preempt", "pod/high", "--yes", "-o", "json")
+        done = await run(cluster, tmp_path, "preempt", "pod/high", "--yes", "--force", "-o", "json")
         await cluster.until(lambda: cluster.node_of("high") == "a")
 
     assert (planned.code, there, "carriedOut" in json.loads(planned.out)) == (0, "a", False)
@@ -83,6 +83,24 @@ async def test_the_victim_of_a_preemption_goes_and_the_pod_gets_its_place(tmp_pa
         0,
         {"evicted": ["default/low"], "left": [], "stopped": ""},
     )
+    assert (
+        done.err
+        == "claimsmith: pod default/low ends for good: nothing makes it again\nclaimsmith: evicted default/low from a\n"
+    )
+
+
+async def test_a_victim_that_nothing_makes_again_stays_unless_it_may_end_for_good(tmp_path: Path) -> None:
+    async with bench() as cluster:
+        await prepare(cluster, a=1)
+        await cluster.add_pod("low", template="gpu")
+        await cluster.until(lambda: cluster.node_of("low") == "a")
+        await cluster.add_pod("high", template="gpu", priorityClassName="system-cluster-critical")
+        await cluster.until(lambda: bool(cluster.messages()))
+        ran = await run(cluster, tmp_path, "preempt", "pod/high", "--yes")
+
+        assert (ran.code, cluster.node_of("low")) == (1, "a")
+        assert "nothing makes it again: it ends for good" in ran.out
+        assert "nothing makes pod default/low again; name --force too if it may end for good" in ran.err
 
 
 async def test_a_drained_node_is_cordoned_and_its_pods_run_elsewhere(tmp_path: Path) -> None:
@@ -112,15 +130,19 @@ async def test_a_drain_after_which_a_pod_would_wait_is_not_begun(tmp_path: Path)
         assert (cluster.node_of("p"), "unschedulable" in node.get("spec", {})) == ("a", False)
 
 
-async def test_a_pod_that_nothing_makes_again_is_not_drained(tmp_path: Path) -> None:
+async def test_a_pod_that_nothing_makes_again_is_only_drained_if_it_may_end_for_good(tmp_path: Path) -> None:
     async with bench() as cluster:
         await prepare(cluster, a=1, b=1)
         await cluster.add_pod("p", template="gpu", nodeSelector={})
         await cluster.until(lambda: bool(cluster.node_of("p")))
-        ran = await run(cluster, tmp_path, "drain", cluster.node_of("p"), "--yes")
+        home = cluster.node_of("p")
+        ran = await run(cluster, tmp_path, "drain", home, "--yes")
+        stayed = cluster.node_of("p")
+        forced = await run(cluster, tmp_path, "drain", home, "--yes", "--force")
 
-        assert ran.code == 1
-        assert "nothing makes pod default/p again" in ran.err
+    assert (ran.code, stayed) == (1, home)
+    assert "nothing makes pod default/p again; name --force too if it may end for good" in ran.err
+    assert (forced.code, forced.out.splitlines()[-1]) == (0, "carried out: 1 pod evicted")
 
 
 async def test_moves_free_a_node_and_nobody_takes_the_hole_meanwhile(tmp_path: Path) -> None:

@@ -202,6 +202,22 @@ def test_victims_are_told_in_words() -> None:
     assert out.endswith("cost: 2 pods of priority 0 at most, 0 against a budget; no set is cheaper\n")
 
 
+def test_a_victim_that_nothing_makes_again_is_told_as_such() -> None:
+    owner = (
+        "  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: batch, uid: set-batch, controller: true}]\n"
+    )
+    text = Path(CLUSTER).read_text()
+    arguments = ("preempt", "pod/train-1", "-f", "-")
+    table = call_claimsmith(*arguments, text=text.replace(owner, "").encode()).out
+    found = json.loads(call_claimsmith(*arguments, "-o", "json", text=text.replace(owner, "").encode()).out)
+
+    assert table.count("nothing makes it again: it ends for good") == 1
+    assert {item["pod"]: item["remade"] for item in found["victims"]} == {
+        "default/batch-0": False,
+        "default/notebook": True,
+    }
+
+
 def test_a_gang_gets_its_places_together() -> None:
     text = GANG + MEMBER % "one" + MEMBER % "two"
     found = value("preempt", "podgroup/default/gang", "-f", "-", text=text, code=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +16,11 @@ from claimsmith.cli.sources import ClusterSource
 if TYPE_CHECKING:
     from claimsmith.daemons.carryout import CarriedOut, Check, Step
     from claimsmith.kube.client import KubeClient
+    from claimsmith.model.names import PodRef
     from claimsmith.model.snapshot import ClusterSnapshot
+    from claimsmith.model.workload import Pod
 
-__all__ = ["Order", "carry_out", "done_value", "refuse_plan", "show_done"]
+__all__ = ["Order", "carry_out", "done_value", "find_lost", "refuse_plan", "show_done", "tell_lost"]
 
 _MANAGER: Final = "claimsmith-plan"
 _SIGNALLED: Final = 128
@@ -77,6 +79,22 @@ async def _run(source: ClusterSource, order: Order, say: Callable[[str], None]) 
             return await plan.run(order.steps)
     finally:
         await client.close()
+
+
+def find_lost(pods: Iterable[Pod]) -> tuple[PodRef, ...]:
+    """Return the pods that nothing makes again: an eviction ends them for good.
+
+    Source: unreplicatedFilter of filters.go in k8s.io/kubectl v0.37.2 pkg/drain.
+    """
+    from claimsmith.allocate.whatif.draining import is_remade
+
+    return tuple(pod.ref for pod in pods if not is_remade(pod))
+
+
+def tell_lost(pods: Iterable[Pod]) -> None:
+    """Say which pods are about to end for good."""
+    for ref in find_lost(pods):
+        tell(f"pod {ref} ends for good: nothing makes it again")
 
 
 def refuse_plan(reason: str) -> None:

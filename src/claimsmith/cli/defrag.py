@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from claimsmith.cli.carrying import Order, carry_out, done_value, refuse_plan, show_done
+from claimsmith.cli.carrying import Order, carry_out, done_value, find_lost, refuse_plan, show_done
 from claimsmith.cli.exits import Exit
 from claimsmith.cli.options import Output, Patience, Yes
 from claimsmith.cli.output import Format, print_table, print_value
@@ -69,14 +69,12 @@ def defrag(
 
 def _check_steps(found: DefragPlan, output: Format) -> None:
     """End the command when moves must not be carried out."""
-    from claimsmith.allocate.whatif.draining import is_remade
-
-    lost = next((pod for step in found.steps for pod in step.pods if not is_remade(pod)), None)
-    if lost is None:
+    lost = find_lost(pod for step in found.steps for pod in step.pods)
+    if not lost:
         return
     if output is not Format.TABLE:
         print_value(_value(found), output)
-    refuse_plan(f"nothing makes pod {lost.ref} again; move it yourself")
+    refuse_plan(f"nothing makes pod {lost[0]} again; move it yourself")
 
 
 def _order(found: DefragPlan, goal: list[str], place: SchedulerTrial, patience_s: float) -> Order:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from claimsmith.cli.carrying import Order, carry_out, done_value, refuse_plan, show_done
+from claimsmith.cli.carrying import Order, carry_out, done_value, find_lost, refuse_plan, show_done, tell_lost
 from claimsmith.cli.exits import Exit, tell
 from claimsmith.cli.object_names import parse_node_name
-from claimsmith.cli.options import Output, Patience, Yes
+from claimsmith.cli.options import Force, Output, Patience, Yes
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 
@@ -32,14 +32,15 @@ def drain(
     ],
     source: ClusterSource,
     yes: Yes = False,
+    force: Force = False,
     timeout: Patience = 300.0,
     output: Output = Format.TABLE,
 ) -> None:
     """Plan how nodes are drained: which pods find another place, in which order, and which do not.
 
     With --yes the nodes are cordoned and the pods evicted in that order, provided that all of them find a place and
-    something makes them again; else nothing is done. Without it nothing is written. Exit code 1 says that some pod
-    would wait, or that the plan could not be carried out.
+    something makes them again (unless --force is named); else nothing is done. Without it nothing is written. Exit
+    code 1 says that some pod would wait, or that the plan could not be carried out.
 
     Example: claimsmith drain gpu-node-1 --kubeconfig admin.conf --yes
     """
@@ -52,7 +53,10 @@ def drain(
     found = drain_nodes(source.open().snapshot, tuple(dict.fromkeys(nodes)), place=place)
     if output is Format.TABLE:
         _show(found)
-    done = _carry_out(source, found, place, timeout, output) if yes and _may_be_done(found, output) else None
+    done = None
+    if yes and _may_be_done(found, output, force=force):
+        tell_lost(move.pod for move in found.moves)
+        done = _carry_out(source, found, place, timeout, output)
     if output is not Format.TABLE:
         value = _value(found)
         print_value(value if done is None else {**value, "carriedOut": done_value(done)}, output)
@@ -62,9 +66,9 @@ def drain(
         raise typer.Exit(Exit.DOES_NOT_FIT)
 
 
-def _may_be_done(found: DrainOutcome, output: Format) -> bool:
+def _may_be_done(found: DrainOutcome, output: Format, *, force: bool) -> bool:
     """Tell whether a drain may be carried out; ends the command when it may not."""
-    problem = _find_problem(found)
+    problem = _find_problem(found, force=force)
     if problem and output is not Format.TABLE:
         print_value(_value(found), output)
     if problem:
@@ -72,15 +76,14 @@ def _may_be_done(found: DrainOutcome, output: Format) -> bool:
     return True
 
 
-def _find_problem(found: DrainOutcome) -> str:
+def _find_problem(found: DrainOutcome, *, force: bool) -> str:
     """Return why a drain must not be carried out; empty when it may."""
     for item in found.pending:
         return f"pod {item.pod.ref} would wait"
     for ref in found.displaced:
         return f"pod {ref}, which waits, would lose the place that it could have now"
-    for move in found.moves:
-        if not move.is_remade:
-            return f"nothing makes pod {move.pod.ref} again; delete it yourself if it may go"
+    for ref in () if force else find_lost(move.pod for move in found.moves):
+        return f"nothing makes pod {ref} again; name --force too if it may end for good"
     return ""
 
 

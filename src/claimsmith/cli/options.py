@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from claimsmith.allocate.policy.objective import Policy
 
 __all__ = [
+    "Force",
     "LikeUpstream",
     "ManifestPaths",
     "OnlyNode",
@@ -62,6 +63,10 @@ Yes = Annotated[
     ),
 ]
 """Whether a plan is carried out."""
+Force = Annotated[
+    bool, typer.Option("--force", help="With --yes: evict pods that nothing makes again as well; they end for good.")
+]
+"""Whether pods without a controller may go."""
 Patience = Annotated[
     float,
     typer.Option(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from claimsmith.cli.carrying import Order, carry_out, done_value, show_done
+from claimsmith.cli.carrying import Order, carry_out, done_value, find_lost, refuse_plan, show_done, tell_lost
 from claimsmith.cli.exits import Exit
-from claimsmith.cli.options import Output, Yes
+from claimsmith.cli.options import Force, Output, Yes
 from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.short_reasons import shorten_reason
 from claimsmith.cli.sources import ClusterSource, reads_cluster
@@ -38,13 +38,15 @@ def preempt(
         bool, typer.Option("--violate-budgets", help="Go against disruption budgets when nothing else helps.")
     ] = False,
     yes: Yes = False,
+    force: Force = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Say which pods of lower priority would have to go so that a waiting pod or pod group gets a place.
 
     It is the cheapest set: lowest priorities first, then fewest pods; none of them is there without need, and none has
-    the same or a higher priority. Without --yes nothing is evicted. Exit code 1 says that nobody's removal helps, or
-    that the plan could not be carried out.
+    the same or a higher priority. Without --yes nothing is evicted. With it nothing is done either if nothing makes a
+    victim again, unless --force is named. Exit code 1 says that nobody's removal helps, or that the plan could not be
+    carried out.
 
     Example: claimsmith preempt pod/team/train --kubeconfig admin.conf --yes
     """
@@ -61,6 +63,9 @@ def preempt(
         _show(target, found, snapshot)
     done = None
     if yes and found.victims:
+        if not force:
+            _check_victims(target, found, snapshot, output)
+        tell_lost(found.victims)
         done = _carry_out(source, target, found, snapshot=snapshot, place=place, output=output)
     if output is not Format.TABLE:
         value = _value(target, found, snapshot)
@@ -80,6 +85,16 @@ def _check_order(source: ClusterSource, *, violate_budgets: bool) -> None:
     source.check_live()
     if violate_budgets:
         raise InputError("--yes: found --violate-budgets too, allowed without: evictions respect budgets; leave it out")
+
+
+def _check_victims(target: str, found: Preemption, snapshot: ClusterSnapshot, output: Format) -> None:
+    """End the command when a victim would end for good."""
+    lost = find_lost(found.victims)
+    if not lost:
+        return
+    if output is not Format.TABLE:
+        print_value(_value(target, found, snapshot), output)
+    refuse_plan(f"nothing makes pod {lost[0]} again; name --force too if it may end for good")
 
 
 def _split_victims(found: Preemption, snapshot: ClusterSnapshot) -> list[tuple[Pod, ...]]:
@@ -151,9 +166,15 @@ def _find_held(found: Preemption, snapshot: ClusterSnapshot) -> dict[PodRef, tup
 def _value(target: str, found: Preemption, snapshot: ClusterSnapshot) -> dict[str, Any]:
     from claimsmith.cli.thought_values import decision_value, list_devices
 
-    held = _find_held(found, snapshot)
+    held, lost = _find_held(found, snapshot), find_lost(found.victims)
     victims = [
-        {"pod": str(pod.ref), "priority": pod.priority, "node": pod.node_name, "devices": list_devices(held[pod.ref])}
+        {
+            "pod": str(pod.ref),
+            "priority": pod.priority,
+            "node": pod.node_name,
+            "devices": list_devices(held[pod.ref]),
+            "remade": pod.ref not in lost,
+        }
         for pod in found.victims
     ]
     value: dict[str, Any] = {"target": target, "status": found.status, "victims": victims, "message": found.message}
@@ -186,8 +207,12 @@ def _show(target: str, found: Preemption, snapshot: ClusterSnapshot) -> None:
         case "forbidden":
             typer.echo(f"{target}: {found.message}")
         case _:
-            rows = [(str(p.ref), str(p.priority), p.node_name, describe_devices(held[p.ref])) for p in found.victims]
-            print_table(("VICTIM", "PRIORITY", "NODE", "GIVES BACK"), rows)
+            notes = dict.fromkeys(find_lost(found.victims), "nothing makes it again: it ends for good")
+            rows = [
+                (str(p.ref), str(p.priority), p.node_name, describe_devices(held[p.ref]), notes.get(p.ref, ""))
+                for p in found.victims
+            ]
+            print_table(("VICTIM", "PRIORITY", "NODE", "GIVES BACK", "NOTE"), rows)
             typer.echo(f"then: {places}")
             typer.echo(_describe_cost(found))
 
