@@ -15,6 +15,7 @@ from claimsmith.embedded.api.server import EmbeddedApiServer, kubeconfig_for
 from claimsmith.embedded.store import Store, StoreLimits
 from claimsmith.errors import (
     AlreadyExistsError,
+    ApiError,
     ConflictError,
     ForbiddenError,
     GoneError,
@@ -169,6 +170,28 @@ async def test_a_watch_gives_what_came_after_the_list(client: KubeClient) -> Non
     await watch.aclose()
 
     assert [(event.type, event.object["metadata"]["name"]) for event in events] == [("ADDED", "a"), ("DELETED", "a")]
+
+
+async def test_a_watch_tells_that_it_is_open_though_nothing_changes(client: KubeClient) -> None:
+    listed, is_open = await client.list(NODE), asyncio.Event()
+    watch = client.watch(NODE, resource_version=listed.resource_version, on_open=is_open.set)
+    first = asyncio.ensure_future(anext(watch))
+    async with asyncio.timeout(60):
+        await is_open.wait()
+    is_first_open = not first.done()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+    assert is_first_open
+
+
+async def test_a_watch_that_is_refused_was_never_open(server: EmbeddedApiServer) -> None:
+    client, opened = KubeClient.for_url(server.url), asyncio.Event()
+    with pytest.raises(ApiError):
+        await anext(client.watch(NODE, on_open=opened.set))
+    await client.close()
+
+    assert not opened.is_set()
 
 
 async def test_a_version_that_is_no_longer_kept_is_gone() -> None:

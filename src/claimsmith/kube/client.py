@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -289,7 +289,7 @@ class KubeClient:
             options["preconditions"] = {key: value for key, value in wanted.items() if value}
         return await self._call("DELETE", object_path(kind, name, namespace=namespace), options)
 
-    async def watch(
+    async def watch(  # noqa: PLR0913 - the parameters of the API, and who hears of its beginning
         self,
         kind: Kind,
         *,
@@ -298,12 +298,14 @@ class KubeClient:
         field_selector: str = "",
         resource_version: str = "",
         timeout_s: int = 300,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes after a resourceVersion, with bookmarks, until the server ends the watch.
 
         Args:
             timeout_s: Seconds after which the server is to end the watch; a connection that is silent for longer
                 counts as broken.
+            on_open: Called when the server has taken the watch, however long nothing changes then.
 
         Raises:
             GoneError: The resourceVersion is too old: list again.
@@ -318,7 +320,7 @@ class KubeClient:
             "resourceVersion": resource_version,
         }
         path = collection_path(kind, namespace)
-        request = Request(method="GET", target=with_query(path, query), timeout_s=timeout_s + 10.0)
+        request = Request(method="GET", target=with_query(path, query), timeout_s=timeout_s + 10.0, on_open=on_open)
         async with aclosing(self._transport.stream(request)) as lines:
             async for line in lines:
                 if isinstance(line, Answer):

@@ -60,6 +60,8 @@ class ConfiguredTransport:
                     body = await answer.aread()
                     yield Answer(status=answer.status_code, headers=_lower(answer.headers), body=body)
                     return
+                if request.on_open is not None:
+                    request.on_open()
                 async for line in answer.aiter_lines():
                     if line:
                         yield line.encode()

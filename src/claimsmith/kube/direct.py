@@ -114,6 +114,8 @@ class DirectTransport:
             if status != 200:
                 yield Answer(status=status, headers=headers, body=refusal)
                 return
+            if request.on_open is not None:
+                request.on_open()
             lines = _LineReader(connection.reader, headers, request.timeout_s)
             while (line := await lines.next()) is not None:
                 yield line

@@ -51,7 +51,7 @@ class ListWatch(Protocol):
     ) -> ObjectList:
         """Return all objects."""
 
-    def watch(
+    def watch(  # noqa: PLR0913 - as of the client
         self,
         kind: Kind,
         *,
@@ -60,8 +60,9 @@ class ListWatch(Protocol):
         field_selector: str = "",
         resource_version: str = "",
         timeout_s: int = 300,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Yield changes."""
+        """Yield changes; call `on_open` when the server has taken the watch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +183,13 @@ class Reflector(Generic[T]):
     async def _follow(self) -> None:
         """Take in the changes of one watch; returns when the server ends it."""
         chosen, started_s, count = self._selection, self._clock(), 0
+        opened_s: float | None = None
+
+        def note_open() -> None:
+            """Take note that the server is there, though it may have nothing to tell for long."""
+            nonlocal opened_s
+            opened_s, self.last_error = self._clock(), None
+
         watch = self._client.watch(
             self.kind,
             namespace=chosen.namespace,
@@ -189,13 +197,19 @@ class Reflector(Generic[T]):
             field_selector=chosen.field_selector,
             resource_version=self.resource_version,
             timeout_s=_WATCH_S,
+            on_open=note_open,
         )
-        async with aclosing(watch) as events:
-            async for event in events:
-                self._take(event)
+        try:
+            async with aclosing(watch) as events:
+                async for event in events:
+                    self._take(event)
+                    self._backoff.reset()
+                    self.last_error = None
+                    count += 1
+        finally:
+            # A shorter one may be that of a server that breaks each at once.
+            if opened_s is not None and self._clock() - opened_s >= _SHORT_WATCH_S:
                 self._backoff.reset()
-                self.last_error = None
-                count += 1
         if not count and self._clock() - started_s < _SHORT_WATCH_S:
             raise ApiError(
                 f"watch of {self.kind.plural}: ended at once without an event, allowed a watch that lasts; wait"

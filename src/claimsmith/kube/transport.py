@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +19,7 @@ class Request:
         body: Body; empty for none.
         content_type: Media type of the body.
         timeout_s: Seconds until the answer must be there; for a stream, seconds of silence until it counts as broken.
+        on_open: Called when a stream's answer has begun with status 200, before its first line.
     """
 
     method: str
@@ -26,6 +27,7 @@ class Request:
     body: bytes = b""
     content_type: str = "application/json"
     timeout_s: float = 30.0
+    on_open: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

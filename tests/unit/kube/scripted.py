@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
 
 from claimsmith.api.kinds import Kind
 from claimsmith.kube.client import ObjectList, WatchEvent
 
-Step = WatchEvent | Exception
-END = None
+
+class Opened:
+    """A step of a watch that yields nothing: the server takes the watch."""
+
+
+Step = WatchEvent | Exception | Opened
+OPENED: Final = Opened()
 
 
 def pod(name: str, version: int, **spec: Any) -> dict[str, Any]:
@@ -46,12 +51,18 @@ class ScriptedSource:
         field_selector: str = "",
         resource_version: str = "",
         timeout_s: int = 300,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         self.watched_from.append(resource_version)
         if not self.watches:
+            if on_open is not None:
+                on_open()
             self.idle.set()
             await asyncio.Event().wait()
         for step in self.watches.pop(0):
             if isinstance(step, Exception):
                 raise step
-            yield step
+            if not isinstance(step, Opened):
+                yield step
+            elif on_open is not None:
+                on_open()

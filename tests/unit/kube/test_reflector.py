@@ -9,7 +9,7 @@ from claimsmith.errors import FieldError, GoneError, NotFoundError, UnreachableE
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import ObjectList, WatchEvent
 from claimsmith.kube.reflector import ObjectKey, Reflector
-from tests.unit.kube.scripted import ScriptedSource, Step, bookmark, pod
+from tests.unit.kube.scripted import OPENED, ScriptedSource, Step, bookmark, pod
 
 Change = tuple[str | None, str | None]
 
@@ -27,13 +27,13 @@ class Followed:
         self.source = ScriptedSource(lists, watches)
         self.changes: list[Change] = []
         self.pauses_s: list[float] = []
-        self.seconds = 0.0
+        self.seconds, self.step_s = 0.0, 5.0
         backoff = Backoff(initial_s=1.0, jitter=0.0, random=Random(1), pause=self._pause)
         self.reflector = Reflector(self.source, POD, spot, backoff=backoff, clock=self._clock)
         self.reflector.subscribe(lambda old, new: self.changes.append((old, new)))
 
     def _clock(self) -> float:
-        self.seconds += 5.0
+        self.seconds += self.step_s
         return self.seconds
 
     async def _pause(self, seconds: float) -> None:
@@ -102,6 +102,28 @@ async def test_pauses_grow_while_the_server_is_away_and_shrink_after_an_event() 
     run = await Followed([away, listed(5)], watches).until_idle()
 
     assert run.pauses_s == [1.0, 2.0, 4.0, 1.0]
+
+
+async def test_an_error_is_over_when_a_watch_is_open_though_nothing_changes() -> None:
+    run = await Followed([listed(5)], [[UnreachableError("away")]]).until_idle()
+
+    assert run.reflector.last_error is None
+
+
+async def test_pauses_shrink_after_a_watch_that_lasted_though_nothing_changed() -> None:
+    away = UnreachableError("away")
+
+    run = await Followed([listed(5)], [[away], [away], [OPENED, away]]).until_idle()
+
+    assert run.pauses_s == [1.0, 2.0, 1.0]
+
+
+async def test_pauses_grow_while_watches_break_as_soon_as_they_are_open() -> None:
+    run = Followed([listed(5)], [[OPENED, UnreachableError("away")] for _ in range(3)])
+    run.step_s = 0.1
+    await run.until_idle()
+
+    assert run.pauses_s == [1.0, 2.0, 4.0]
 
 
 async def test_an_object_that_cannot_be_read_counts_as_absent_and_stops_nobody() -> None:
