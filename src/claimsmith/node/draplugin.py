@@ -177,6 +177,33 @@ class DraPlugin:
         finally:
             self._holding.wake()
 
+    async def release(self, claim: ClaimKey, is_left: Callable[[], bool]) -> bool:
+        """Undo the preparation of a claim for which the kubelet won't call; return whether that was done.
+
+        Args:
+            is_left: Tells whether that is still so. It is asked in the driver's turn: calls of the kubelet that came
+                before have then been answered, and those that come later begin anew.
+
+        Raises:
+            DriverError, ConfigError: As `Preparation.unprepare`.
+        """
+
+        def unprepare() -> bool:
+            if not is_left():
+                return False
+            self._preparation.unprepare(claim)
+            return True
+
+        if self._observer is not None:
+            self._observer.remember(claim)
+        try:
+            done = await self._run(unprepare)
+        finally:
+            self._holding.wake()
+        if done:
+            self._tell(claim)
+        return done
+
     async def refresh(self, claim: ClaimKey) -> None:
         """Tell anew what the driver knows of a prepared claim.
 

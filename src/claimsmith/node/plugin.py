@@ -131,7 +131,7 @@ class NodePlugin:
         self.sweeper = Sweeper(
             self._preparation.claims,
             claims=claims,
-            release=self._dra.unprepare,
+            release=self._dra.release,
             books=lambda: read_kubelet_claims(paths),
             policy=chosen.sweep,
         )

@@ -3,6 +3,9 @@
 That happens when the kubelet has lost its books. A claim that is on them is left to it: its containers may still run,
 and it will call for the claim itself. Where the books can't be read, a claim must have been over for so long that
 containers have ended.
+
+A claim may come into use again while others are released. The kubelet writes it down before it calls prepare, so that
+its books, read in the driver's turn, tell for certain; and the claim is read once more before.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from claimsmith.node.draplugin import ClaimReader
 from claimsmith.node.entry import PreparedClaim
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["KubeletBooks", "SweepPolicy", "Sweeper", "find_over_reason"]
+__all__ = ["KubeletBooks", "Release", "SweepPolicy", "Sweeper", "find_over_reason"]
 
 _READ_TIMEOUT_S: Final = 10.0
 _FAILURES_MAX: Final = 5
@@ -30,6 +33,8 @@ _SERVER_ERROR: Final = 500
 
 KubeletBooks = Callable[[], frozenset[str] | None]
 """Gives the uids of the claims for which the kubelet will call itself; None when that can't be told."""
+Release = Callable[[ClaimKey, Callable[[], bool]], Awaitable[bool]]
+"""Unprepares a claim if a question that is asked in the driver's turn is answered with yes; tells whether it was."""
 
 _log = get_logger("node")
 
@@ -94,7 +99,7 @@ class Sweeper:
     Args:
         entries: Gives what is prepared.
         claims: Reads claims from the API server.
-        release: Unprepares a claim.
+        release: Unprepares a claim if it is still left then.
         books: Tells for which claims the kubelet will call itself.
         policy: How often to look.
         now_s: Monotonic seconds.
@@ -105,7 +110,7 @@ class Sweeper:
         entries: Callable[[], Iterable[PreparedClaim]],
         *,
         claims: ClaimReader,
-        release: Callable[[ClaimKey], Awaitable[None]],
+        release: Release,
         books: KubeletBooks,
         policy: SweepPolicy | None = None,
         now_s: Callable[[], float] = time.monotonic,
@@ -146,11 +151,11 @@ class Sweeper:
         self._is_due = False
         over = await self._find_over()
         self._suspects = {
-            entry.claim.uid: self._suspects.get(entry.claim.uid, _Suspect(self._now_s())) for entry, _ in over
+            entry.claim.uid: self._suspects.get(entry.claim.uid, _Suspect(self._now_s())) for entry in over
         }
         booked = self._books() if over else None
-        ripe = [(entry, reason) for entry, reason in over if self._is_ripe(entry.claim.uid, booked)]
-        return sum([await self._try_release(entry, reason) for entry, reason in ripe])
+        ripe = [entry for entry in over if self._is_ripe(entry.claim.uid, booked)]
+        return sum([await self._try_release(entry) for entry in ripe])
 
     def _is_ripe(self, uid: str, booked: frozenset[str] | None) -> bool:
         suspect = self._suspects[uid]
@@ -160,21 +165,33 @@ class Sweeper:
             return uid not in booked
         return self._now_s() - suspect.since_s >= self._policy.confirm_s
 
-    async def _find_over(self) -> list[tuple[PreparedClaim, str]]:
-        """Return the claims that are over, with the reason; one that can't be read counts as not over."""
+    async def _find_over(self) -> list[PreparedClaim]:
+        """Return the claims that are over; one that can't be read counts as not over."""
         over = []
         for entry in self._entries():
             try:
-                reason = find_over_reason(entry, await self._find_claim(entry.claim))
+                reason = await self._find_reason(entry)
             except (ClaimsmithError, TimeoutError) as error:
-                log_event(_log, logging.INFO, "A claim can't be looked up", claim=entry.claim, reason=error)
                 if _is_down(error):
-                    self.ask()
                     break  # The others can't be read either; the next tick tries again.
                 continue
             if reason is not None:
-                over.append((entry, reason))
+                over.append(entry)
         return over
+
+    async def _find_reason(self, entry: PreparedClaim) -> str | None:
+        """Return why a claim is over.
+
+        Raises:
+            ClaimsmithError, TimeoutError: It can't be read now, which is told; where nobody's can be, a look is due.
+        """
+        try:
+            return find_over_reason(entry, await self._find_claim(entry.claim))
+        except (ClaimsmithError, TimeoutError) as error:
+            log_event(_log, logging.INFO, "A claim can't be looked up", claim=entry.claim, reason=error)
+            if _is_down(error):
+                self.ask()
+            raise
 
     async def _find_claim(self, claim: ClaimKey) -> ResourceClaim | None:
         try:
@@ -183,10 +200,16 @@ class Sweeper:
         except NotFoundError:
             return None
 
-    async def _try_release(self, entry: PreparedClaim, reason: str) -> bool:
+    async def _try_release(self, entry: PreparedClaim) -> bool:
         claim = entry.claim
         try:
-            await self._release(claim)
+            reason = await self._find_reason(entry)
+        except (ClaimsmithError, TimeoutError):
+            return False
+        if reason is None:
+            return False
+        try:
+            done = await self._release(claim, lambda: self._is_ripe(claim.uid, self._books()))
         except ClaimsmithError as error:
             suspect = self._suspects[claim.uid]
             wait_s = self._policy.retry_s * 2.0 ** min(suspect.failures, _FAILURES_MAX)
@@ -194,6 +217,8 @@ class Sweeper:
                 suspect, retry_at_s=self._now_s() + wait_s, failures=suspect.failures + 1
             )
             log_event(_log, logging.WARNING, "A leftover stays", claim=claim, uid=claim.uid, reason=error)
+            return False
+        if not done:
             return False
         self._suspects.pop(claim.uid, None)
         log_event(_log, logging.INFO, "A leftover is unprepared", claim=claim, uid=claim.uid, reason=reason)

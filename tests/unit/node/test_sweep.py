@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -33,6 +34,7 @@ class Node:
         self.books: frozenset[str] | None = frozenset()
         self.error: Exception | None = None
         self.release_error: Exception | None = None
+        self.on_release: Callable[[ClaimKey], None] = lambda key: None
         self.reads, self.time_s = 0, 0.0
         self.sweeper = Sweeper(
             lambda: tuple(self.entries.values()),
@@ -50,10 +52,14 @@ class Node:
             raise NotFoundError("none", status=404)
         return self.claims[ref]
 
-    async def release(self, key: ClaimKey) -> None:
+    async def release(self, key: ClaimKey, is_left: Callable[[], bool]) -> bool:
         if self.release_error is not None:
             raise self.release_error
+        if not is_left():
+            return False
         del self.entries[key.name]
+        self.on_release(key)
+        return True
 
     async def pass_time(self, seconds: float) -> int:
         """Let ticks pass; return how many claims were released."""
@@ -120,6 +126,29 @@ async def test_a_claim_that_is_in_use_again_meanwhile_is_left_alone(node: Node) 
     assert await node.pass_time(120.0) == 0
 
 
+async def test_a_claim_that_is_in_use_again_by_its_turn_is_left_alone_where_the_books_can_not_be_read(
+    node: Node,
+) -> None:
+    def use_the_other(key: ClaimKey) -> None:
+        node.claims = {ref: stored(ref.name) for ref in (ClaimRef("default", "claim"), ClaimRef("default", "other"))}
+
+    node.books, node.claims, node.on_release = None, {}, use_the_other
+
+    assert await node.pass_time(120.0) == 1
+    assert list(node.entries) == ["other"]
+
+
+async def test_a_claim_that_can_not_be_read_in_its_turn_waits_for_the_next_look(node: Node) -> None:
+    def go_down(key: ClaimKey) -> None:
+        node.error = UnreachableError("no answer")
+
+    node.claims, node.on_release = {}, go_down
+    released = await node.sweeper.tick()
+    node.error = None
+
+    assert (released, await node.pass_time(POLICY.tick_s)) == (1, 1)
+
+
 async def test_nothing_is_released_on_the_word_of_a_failing_api_server(node: Node) -> None:
     node.claims.clear()
     node.error = UnreachableError("no answer")
@@ -162,10 +191,10 @@ async def test_a_release_that_fails_is_repeated_less_and_less_often(node: Node) 
     node.release_error, tries = DriverError("busy"), 0
     release = node.release
 
-    async def count(key: ClaimKey) -> None:
+    async def count(key: ClaimKey, is_left: Callable[[], bool]) -> bool:
         nonlocal tries
         tries += 1
-        await release(key)
+        return await release(key, is_left)
 
     node.sweeper._release = count
     await node.pass_time(600.0)
