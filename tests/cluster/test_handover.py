@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient
@@ -16,7 +17,8 @@ ONE_CARD = "gpus: [{model: A100-40, count: 1}]"
 TWO_CARDS = "gpus: [{model: A100-40, count: 2}]"
 SOON_S = 50.0
 """A failed answer would cost a pod 60 to 90 s."""
-STUBBORN = "trap '' TERM; while true; do sleep 1; done"
+STUBBORN = "trap '' TERM; until [ -e /told/end ]; do sleep 0.1; done"
+"""Goes on after it was told to end, until a file tells it once more."""
 
 
 async def create_template(client: KubeClient) -> None:
@@ -26,19 +28,22 @@ async def create_template(client: KubeClient) -> None:
 
 
 async def test_the_next_pod_of_a_device_waits_no_minute_for_a_pod_that_was_deleted_by_force(
-    real_cluster: RealCluster, client: KubeClient
+    real_cluster: RealCluster, client: KubeClient, tmp_path: Path
 ) -> None:
     async with serving(real_cluster, client, ONE_CARD) as agent:
         await create_template(client)
-        old = pod("old", STUBBORN, claims={"gpu": "gpu"}, terminationGracePeriodSeconds=4)
+        old = pod("old", STUBBORN, claims={"gpu": "gpu"}, terminationGracePeriodSeconds=60)
+        old["spec"]["volumes"] = [{"name": "told", "hostPath": {"path": str(tmp_path), "type": "Directory"}}]
+        old["spec"]["containers"][0]["volumeMounts"] = [{"name": "told", "mountPath": "/told"}]
         await client.create(POD, old)
         await wait_for_object(client, POD, "old", is_ready)
         await client.create(POD, pod("next", claims={"gpu": "gpu"}))
         await asyncio.to_thread(real_cluster.kubectl, "delete", "pod", "old", "--force", "--grace-period=0")
+        waited = await agent.wait_logged("A call waits")
+        (tmp_path / "end").touch()
         await wait_for_object(client, POD, "next", is_ready, timeout_s=SOON_S)
 
-        waited = [line for line in agent.lines if line["message"] == "A call waits"]
-        assert all("allowed one claim at a time" in line["fields"]["reason"] for line in waited)
+        assert "allowed one claim at a time" in waited["fields"]["reason"]
         assert len(real_cluster.list_cdi_files()) == 1
 
 

@@ -15,7 +15,10 @@ import pytest
 from claimsmith.api.kinds import DEVICE_CLASS, EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from claimsmith.daemons.controller_returns import ReturnWatcher
 from claimsmith.kube.client import KubeClient
+from claimsmith.node.kubeletclaims import KUBELET_CLAIMS_FILE
+from claimsmith.node.ledger import CHECKPOINT_FILE
 from tests.cluster.agents import AgentProcess, agent_command, retrying, serving
+from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod, template
 from tests.cluster.plugins import install_plugin
@@ -238,32 +241,51 @@ async def test_the_controller_lets_a_pod_start_soon_after_a_kill_in_prepare(
             await wait_for(client, EVENT, is_told, field_selector="reason=DriverReturned")
 
 
-async def test_the_claim_of_a_pod_that_was_deleted_by_force_while_no_agent_ran_is_released_soon(
+async def test_a_claim_that_the_kubelet_forgot_while_no_agent_ran_is_released(
     real_cluster: RealCluster, client: KubeClient, packages: Path
 ) -> None:
-    env = {"PYTHONPATH": str(packages)}
     command = agent_command(real_cluster, "--plugin", "odd")
-    first = AgentProcess(command, real_cluster.folder / "agent.log", env=env)
-    await first.start()
+    agent = AgentProcess(command, real_cluster.folder / "agent.log", env={"PYTHONPATH": str(packages)})
+    async with running(agent, client):
+        await create_class(client)
+        await create_pod(client, "one")
+        await wait_for_object(client, POD, "one", is_ready)
+        await agent.kill()
+        async with real_cluster.stopped("kubelet", kill=True):
+            (real_cluster.paths.state / KUBELET_CLAIMS_FILE).unlink()
+            await client.delete(POD, "one", namespace="default", grace_period_s=0)
+            await client.delete(RESOURCE_CLAIM, "one", namespace="default")
+        await agent.start()
+        await agent.wait_registered(DRIVER)
+        # The kubelet writes no books until it has a claim.
+        await create_pod(client, "two")
+        await wait_for_object(client, POD, "two", is_ready)
+        leftover = await agent.wait_logged("A leftover is unprepared", timeout_s=SOON_S)
+
+        assert (leftover["fields"]["claim"], leftover["fields"]["reason"]) == ("default/one", "it is deleted")
+        assert claims_held(real_cluster) == ["two"]
+        assert len(real_cluster.list_cdi_files()) == 1
+        await delete_pods(client)
+        assert (claims_held(real_cluster), real_cluster.list_cdi_files()) == ([], [])
+
+
+@contextlib.asynccontextmanager
+async def running(agent: AgentProcess, client: KubeClient) -> AsyncIterator[None]:
+    """Run an agent that a test kills and starts again; pods go before it ends."""
+    await agent.start()
     try:
         async with retrying(client):
-            await first.wait_registered(DRIVER)
-            await create_class(client)
-            await create_pod(client, "one")
-            await wait_for_object(client, POD, "one", is_ready)
+            await agent.wait_registered(DRIVER)
+            yield
+            await delete_pods(client)
     finally:
-        await first.kill()
-    real_cluster.kubectl("delete", "pod", "one", "--force", "--grace-period=0")
-    await client.delete(RESOURCE_CLAIM, "one", namespace="default")
-    async with serving(real_cluster, client, plugin="odd", drivers=[DRIVER], env=env) as agent:
-        released = asyncio.create_task(agent.wait_logged("Claim unprepared", timeout_s=SOON_S))
-        leftover = asyncio.create_task(agent.wait_logged("A leftover is unprepared", timeout_s=SOON_S))
-        done, pending = await asyncio.wait([released, leftover], return_when=asyncio.FIRST_COMPLETED)
-        for waiting in pending:
-            waiting.cancel()
+        await agent.stop()
 
-        assert [waiting.exception() for waiting in done] == [None] * len(done)
-        assert real_cluster.list_cdi_files() == []
+
+def claims_held(cluster: RealCluster, driver: str = DRIVER) -> list[str]:
+    """Return the names of the claims that the agent's ledger has."""
+    content = json.loads((cluster.paths.folder_of(driver) / CHECKPOINT_FILE).read_text())
+    return [claim["name"] for claim in content["claims"]]
 
 
 async def test_pods_that_were_deleted_while_no_agent_ran_go_soon_after_its_return(
