@@ -1,17 +1,20 @@
-"""The cluster itself: what the tests stand on."""
+"""The cluster itself, what the tests stand on; and an agent in it with more feature gates than the defaults."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from claimsmith.api.kinds import POD
 from claimsmith.kube.client import KubeClient
+from tests.cluster import test_claims, test_health, test_prepare
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import pod
+from tests.cluster.plugins import install_plugin
 from tests.cluster.watching import wait_for_object, wait_phase
 
 
@@ -59,3 +62,20 @@ async def test_a_service_account_may_do_what_it_is_granted(real_cluster: RealClu
     assert user["extra"]["authentication.kubernetes.io/node-name"] == ["node-a"]
     assert said.status == 1
     assert "forbidden" in said.err
+
+
+@pytest.mark.gates("beta", "all")
+async def test_shares_are_given_with_more_gates(real_cluster: RealCluster, client: KubeClient) -> None:
+    await test_claims.test_a_share_carries_its_id_and_its_amount(real_cluster, client)
+
+
+@pytest.mark.gates("beta", "all")
+async def test_pods_are_evicted_by_taint_rules_with_more_gates(real_cluster: RealCluster, client: KubeClient) -> None:
+    await test_health.test_a_pod_is_evicted_from_a_device_that_fails_for_good(real_cluster, client, "rules")
+
+
+@pytest.mark.gates("beta", "all")
+async def test_metadata_is_read_with_more_gates(real_cluster: RealCluster, client: KubeClient, tmp_path: Path) -> None:
+    packages = install_plugin(tmp_path, "odd", test_prepare.ODD)
+
+    await test_prepare.test_a_program_reads_of_its_device_and_users_of_the_claims_status(real_cluster, client, packages)
