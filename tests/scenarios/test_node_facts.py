@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from random import Random
+from typing import Any
 
 import pytest
 
-from claimsmith.api.kinds import NODE
-from claimsmith.errors import ConflictError, NotFoundError
+from claimsmith.api.kinds import NODE, Kind
+from claimsmith.errors import ConflictError, NotFoundError, UnreachableError
 from claimsmith.kube.backoff import Backoff
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.publish.labels_write import LABEL_MANAGER, apply_labels
@@ -19,6 +20,28 @@ from claimsmith.publish.nodestatus_keeper import CapacityKeeper
 from tests.scenarios.published_node import api_server
 
 NAME, GPU, COUNT = "node-a", "nvidia.com/gpu", "claimsmith.dev/gpu.count"
+
+
+class RefusingClient(KubeClient):
+    """A client whose patches fail while a test wants that."""
+
+    def __init__(self, client: KubeClient) -> None:
+        super().__init__(client._transport)
+        self.is_refusing, self.refused = True, asyncio.Event()
+
+    async def patch(self, kind: Kind, name: str, patch: Any, **options: Any) -> KubeObject:
+        if self.is_refusing:
+            self.refused.set()
+            raise UnreachableError("the API server is away")
+        return await super().patch(kind, name, patch, **options)
+
+
+def quick() -> Backoff:
+    return Backoff(initial_s=0.001, max_s=0.001, random=Random(1))
+
+
+def endless() -> Backoff:
+    return Backoff(initial_s=1e6, max_s=1e6)
 
 
 async def read(client: KubeClient) -> KubeObject:
@@ -48,9 +71,14 @@ async def wait_for_amount(client: KubeClient, wanted: str | None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def keeping(client: KubeClient, change: CapacityChange | None = None) -> AsyncIterator[CapacityKeeper]:
-    backoff = Backoff(initial_s=0.001, max_s=0.001, random=Random(1))
-    keeper = CapacityKeeper(client, NAME, change=change, backoff=backoff)
+async def keeping(
+    client: KubeClient,
+    change: CapacityChange | None = None,
+    *,
+    backoff: Backoff | None = None,
+    retries: Backoff | None = None,
+) -> AsyncIterator[CapacityKeeper]:
+    keeper = CapacityKeeper(client, NAME, change=change, backoff=backoff or quick(), retries=retries or quick())
     task = asyncio.create_task(keeper.run())
     try:
         yield keeper
@@ -181,3 +209,39 @@ async def test_an_amount_that_somebody_else_sets_again_and_again_is_told() -> No
                     await read(client)
 
             assert keeper.contested == (GPU,)
+
+
+async def test_what_is_configured_anew_is_set_at_once_though_somebody_else_sets_the_amount() -> None:
+    async with api_server(NAME) as client, keeping(client, configured_amounts({GPU: 2}), backoff=endless()) as keeper:
+        await keeper.wait_kept()
+        for _ in range(2):
+            await report_as_kubelet(client, "8")
+            await wait_for_amount(client, "2")
+        async with asyncio.timeout(60):
+            while not keeper.contested:
+                await read(client)
+        keeper.keep(configured_amounts({GPU: 3}))
+
+        await wait_for_amount(client, "3")
+
+
+async def test_news_of_the_node_end_the_pause_after_a_failure() -> None:
+    async with api_server(NAME) as client:
+        refusing = RefusingClient(client)
+        async with keeping(refusing, configured_amounts({GPU: 2}), retries=endless()):
+            await asyncio.wait_for(refusing.refused.wait(), 60)
+            refusing.is_refusing = False
+            await report_as_kubelet(client, "0")
+
+            await wait_for_amount(client, "2")
+
+
+async def test_failures_of_the_api_server_are_forgotten_after_a_success() -> None:
+    async with api_server(NAME) as client:
+        refusing, retries, rival = RefusingClient(client), quick(), quick()
+        async with keeping(refusing, configured_amounts({GPU: 2}), backoff=rival, retries=retries) as keeper:
+            await asyncio.wait_for(refusing.refused.wait(), 60)
+            refusing.is_refusing = False
+            await asyncio.wait_for(keeper.wait_kept(), 60)
+
+            assert (keeper.last_error, retries.failures, rival.failures) == (None, 0, 0)
