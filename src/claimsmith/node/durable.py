@@ -11,6 +11,7 @@ from pathlib import Path
 from claimsmith.errors import ConfigError
 
 __all__ = [
+    "build_unwritable",
     "locked",
     "move_aside",
     "remove_durable",
@@ -67,7 +68,7 @@ def write_in_place(path: Path, data: bytes) -> None:
             file.write(data)
             file.truncate(len(data))
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise build_unwritable(path, error) from error
 
 
 def remove_durable(path: Path) -> bool:
@@ -97,7 +98,7 @@ def _remove(path: Path, *, is_flushed: bool) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise build_unwritable(path, error) from error
     return True
 
 
@@ -114,7 +115,7 @@ def move_aside(path: Path) -> Path:
         path.rename(target)
         _sync_folder(path.parent)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise build_unwritable(path, error) from error
     return target
 
 
@@ -128,7 +129,7 @@ def locked(path: Path) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise build_unwritable(path, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -150,7 +151,7 @@ def _write(path: Path, data: bytes, *, is_flushed: bool, is_named: bool) -> None
     except OSError as error:
         with suppress(OSError):
             hidden.unlink()
-        raise _unwritable(path, error) from error
+        raise build_unwritable(path, error) from error
 
 
 def _hidden(path: Path) -> Path:
@@ -165,7 +166,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _unwritable(path: Path, error: OSError) -> ConfigError:
+def build_unwritable(path: Path, error: OSError) -> ConfigError:
+    """Return what is raised for a file that can't be written."""
     return ConfigError(
         f"file {path}: can't be written: {error.strerror or error}, allowed a writable folder; "
         "correct its permissions or choose another folder"

@@ -6,9 +6,12 @@ ends, however it ends, so that what a killed one has left is known for that.
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -16,7 +19,8 @@ from typing import Final, Self
 import msgspec
 
 from claimsmith.errors import ConfigError, DeviceOwnedError
-from claimsmith.node.durable import locked
+from claimsmith.node.durable import build_unwritable, locked
+from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["DEVICE_PLUGIN_WAY", "DRA_WAY", "DriverOwner"]
 
@@ -26,6 +30,8 @@ DEVICE_PLUGIN_WAY: Final = "device plugin"
 _LOCK: Final = "owners.lock"
 _PATTERN: Final = "owner-*.json"
 _SHOWN: Final = 8
+
+_log = get_logger("node")
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -55,6 +61,7 @@ class DriverOwner:
         self._note = _Note(pid=os.getpid(), ways=tuple(ways), instance=instance_uid)
         self._path = folder / f"owner-{os.getpid()}-{os.urandom(3).hex()}.json"
         self._descriptor: int | None = None
+        self._is_told = False
 
     def __enter__(self) -> Self:
         """Take the right.
@@ -73,42 +80,71 @@ class DriverOwner:
                         ways=" and ".join(self._note.ways),
                     )
             self._descriptor = self._open()
-        self._write()
+        try:
+            self._write()
+        except ConfigError:
+            self._give_back()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give the right back."""
+        self._give_back()
+
+    def _give_back(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            self._path.unlink(missing_ok=True)
+            _remove(self._path)
             os.close(descriptor)
 
     def name_devices(self, names: Iterable[str]) -> None:
-        """Say which devices are offered, for the message that a second process gets."""
-        devices = tuple(names)
-        if devices != self._note.devices:
-            self._note = msgspec.structs.replace(self._note, devices=devices)
+        """Say which devices are offered, for the message that a second process gets.
+
+        What can't be written is only logged: the right itself is the lock, not what the file says.
+        """
+        before, devices = self._note, tuple(names)
+        if devices == before.devices:
+            return
+        self._note = msgspec.structs.replace(before, devices=devices)
+        try:
             self._write()
+        except ConfigError as error:
+            self._note = before  # So that the next call tries again.
+            if not self._is_told:
+                log_event(_log, logging.WARNING, "Devices can't be named", driver=self._driver, reason=error)
+            self._is_told = True
+        else:
+            self._is_told = False
 
     def _open(self) -> int:
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise ConfigError(
-                f"file {self._path}: can't be written: {error.strerror or error}, allowed a writable folder; "
-                "correct its permissions or choose another folder"
-            ) from error
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            raise build_unwritable(self._path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise build_unwritable(self._path, error) from error
         return descriptor
 
     def _write(self) -> None:
-        """Write in place: a new file would not have the lock."""
-        if self._descriptor is not None:
-            data = msgspec.json.encode(self._note)
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, data, 0)
+        """Write in place: a new file would not have the lock.
+
+        Raises:
+            ConfigError: The disk is full or read-only.
+        """
+        if self._descriptor is None:
+            return
+        data = msgspec.json.encode(self._note)
+        try:
+            if os.pwrite(self._descriptor, data, 0) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.ftruncate(self._descriptor, len(data))
+        except OSError as error:
+            raise build_unwritable(self._path, error) from error
 
 
 def _living(folder: Path) -> Iterator[_Note]:
@@ -123,9 +159,15 @@ def _living(folder: Path) -> Iterator[_Note]:
         except OSError:
             yield _read(path)
         else:
-            path.unlink(missing_ok=True)
+            _remove(path)
         finally:
             os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file; one that stays since the disk is read-only says nothing: nobody holds its lock."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _read(path: Path) -> _Note:

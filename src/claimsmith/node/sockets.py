@@ -163,7 +163,8 @@ class SocketServer:
         if server is None:
             return
         if self._inode is not None and _inode_of(self.path) == self._inode:
-            self.path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # On a read-only disk it stays, and nobody serves it.
+                self.path.unlink()
         await self._end(server, _GRACE_S)
 
     async def _end(self, server: grpc.aio.Server, grace_s: float) -> None:

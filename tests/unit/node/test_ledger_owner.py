@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from claimsmith.errors import DeviceOwnedError
+from claimsmith.errors import ConfigError, DeviceOwnedError
 from claimsmith.node.ledger_owner import DEVICE_PLUGIN_WAY, DRA_WAY, DriverOwner
 from claimsmith.testing import builders as b
 
@@ -77,4 +81,45 @@ def test_a_file_that_says_nothing_yet_counts_as_an_owner(tmp_path: Path) -> None
         path.write_bytes(b"")
 
         with pytest.raises(DeviceOwnedError, match=r"process 0 \(starting\), which offers its devices"):
+            owner(tmp_path).__enter__()
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """Let the system refuse every byte that this process writes to a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_told_at_the_start_and_nothing_stays_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(ConfigError, match=r"owner-.*: can't be written: File too large"), full_disk():
+        owner(tmp_path).__enter__()
+
+    assert os.listdir("/proc/self/fd") == before
+    assert not list(tmp_path.glob("owner-*.json"))
+
+
+def test_a_disk_that_is_full_later_takes_no_right_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with owner(tmp_path) as first:
+        with full_disk():
+            first.name_devices(["gpu-0"])
+            first.name_devices(["gpu-0", "gpu-1"])
+        with pytest.raises(DeviceOwnedError, match="which offers its devices already"):
+            owner(tmp_path).__enter__()
+
+        assert [record.message.partition(" driver=")[0] for record in caplog.records] == ["Devices can't be named"]
+
+
+def test_devices_that_could_not_be_named_are_named_when_there_is_room_again(tmp_path: Path) -> None:
+    with owner(tmp_path) as first:
+        with full_disk():
+            first.name_devices(["gpu-0"])
+        first.name_devices(["gpu-0"])
+
+        with pytest.raises(DeviceOwnedError, match="which offers gpu-0 already"):
             owner(tmp_path).__enter__()
