@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from claimsmith.errors import ForbiddenError, InvalidObjectError
 from tests.cluster.cluster import RealCluster
 
-__all__ = ["SPACE", "granted", "nodes_read_claims"]
+__all__ = ["SPACE", "granted", "list_rights", "nodes_read_claims", "why_refused"]
 
 SPACE: Final = "claimsmith-system"
 """The namespace that is printed."""
@@ -41,6 +44,26 @@ def granted(cluster: RealCluster, *words: str) -> Iterator[None]:
         yield
     finally:
         cluster.kubectl("delete", "-f", "-", "--timeout=180s", stdin=applied)
+
+
+def list_rights(cluster: RealCluster, account: Path) -> set[tuple[str, str]]:
+    """Return what an account may do with which resources of the default namespace, beyond what everybody may."""
+    nobody = cluster.service_account("nobody")
+    return _list_all(cluster, account) - _list_all(cluster, nobody)
+
+
+def _list_all(cluster: RealCluster, account: Path) -> set[tuple[str, str]]:
+    said = cluster.kubectl("auth", "can-i", "--list", "--namespace", "default", "--no-headers", kubeconfig=account)
+    return set(re.findall(r"^(\S+) .* (\[[^\]]*\])$", said, re.MULTILINE))
+
+
+async def why_refused(request: Awaitable[object]) -> str:
+    """Return why the server refuses a request; empty when it does not."""
+    try:
+        await request
+    except (ForbiddenError, InvalidObjectError) as error:
+        return str(error)
+    return ""
 
 
 def _wait_served(cluster: RealCluster, applied: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from claimsmith.api.kinds import DEVICE_TAINT_RULE, NODE, POD
-from claimsmith.errors import InvalidObjectError
 from claimsmith.kube.client import KubeClient
 from claimsmith.publish.releases import ask_release, parse_device_id, read_releases
 from tests.cluster.agents import AgentProcess, agent_command, replace_text, wait_published
@@ -19,10 +18,10 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import pod
 from tests.cluster.recipe import NODE as OWN
 from tests.cluster.recipe import kubeconfig
-from tests.cluster.rights import SPACE, granted
+from tests.cluster.rights import SPACE, granted, why_refused
 from tests.cluster.watching import wait_for, wait_for_object
 
-DRIVER, ACCOUNT = "sim.claimsmith.dev", "claimsmith-agent"
+DRIVER, ACCOUNT, OTHER = "sim.claimsmith.dev", "claimsmith-agent", "node-b"
 CONFIG = """\
 apiVersion: claimsmith.dev/v1alpha1
 kind: AgentConfiguration
@@ -36,15 +35,16 @@ FAILED = "gpus: [{model: A100-40, fault: xid-79}]"
 WELL = "gpus: [{model: A100-40}]"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The agent's configuration, and devices of which one has failed."""
-    (tmp_path / "agent.yaml").write_text(CONFIG)
-    (tmp_path / "devices.yaml").write_text(FAILED)
-    return tmp_path
+    folder = tmp_path_factory.mktemp("agent")
+    (folder / "agent.yaml").write_text(CONFIG)
+    (folder / "devices.yaml").write_text(FAILED)
+    return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def deployed(real_cluster: RealCluster, folder: Path) -> Iterator[RealCluster]:
     """A cluster to which an operator has applied what the command prints, but for the DaemonSet, which has no image."""
     with granted(real_cluster, "agent", "--config", str(folder / "agent.yaml"), "--print-manifests"):
@@ -93,21 +93,42 @@ async def test_an_agent_keeps_rules_and_obeys_releases(
         assert [owner["name"] for owner in rule["metadata"]["ownerReferences"]] == [OWN]
 
 
-async def test_an_agent_writes_no_rule_for_devices_of_others(
-    deployed: RealCluster, client: KubeClient, folder: Path, token: Path
-) -> None:
-    theirs: dict[str, Any] = {
-        "metadata": {"name": "theirs"},
+def a_rule(
+    *, pool: str = OWN, driver: str = DRIVER, node: str = OWN, name: str = f"claimsmith-health-{OWN}-{'0' * 20}"
+) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/managed-by": "claimsmith-health", "claimsmith.dev/node": node},
+        },
         "spec": {
-            "deviceSelector": {"driver": "other.example.com", "pool": OWN, "device": "gpu-0"},
+            "deviceSelector": {"driver": driver, "device": "gpu-0", **({"pool": pool} if pool else {})},
             "taint": {"key": "claimsmith.dev/unhealthy", "effect": "NoExecute"},
         },
     }
-    async with running(deployed, client, folder, token):
-        await wait_for(client, DEVICE_TAINT_RULE, lambda rules: len(rules) == 1)
-        agent = KubeClient.from_kubeconfig(token)
-        try:
-            with pytest.raises(InvalidObjectError, match="taint rules for pools of its own drivers only"):
-                await agent.create(DEVICE_TAINT_RULE, theirs)
-        finally:
-            await agent.close()
+
+
+async def test_an_agent_writes_no_rule_but_its_own(deployed: RealCluster, client: KubeClient, token: Path) -> None:
+    theirs = f"claimsmith-health-{OTHER}-{'0' * 20}"
+    await client.create(DEVICE_TAINT_RULE, a_rule(pool=OTHER, node=OTHER, name=theirs))
+    taken = f"claimsmith-health-{OTHER}-{'1' * 20}"
+    agent = KubeClient.from_kubeconfig(token)
+    change = {"spec": {"taint": {"effect": "NoSchedule"}}}
+    try:
+        said = {
+            "own": await why_refused(agent.create(DEVICE_TAINT_RULE, a_rule())),
+            "change": await why_refused(agent.patch(DEVICE_TAINT_RULE, a_rule()["metadata"]["name"], change)),
+            "pool": await why_refused(agent.create(DEVICE_TAINT_RULE, a_rule(pool=OTHER))),
+            "every pool": await why_refused(agent.create(DEVICE_TAINT_RULE, a_rule(pool=""))),
+            "driver": await why_refused(agent.create(DEVICE_TAINT_RULE, a_rule(driver="other.example.com"))),
+            "label": await why_refused(agent.create(DEVICE_TAINT_RULE, a_rule(node=OTHER))),
+            "name": await why_refused(agent.create(DEVICE_TAINT_RULE, a_rule(name=taken))),
+            "theirs": await why_refused(agent.patch(DEVICE_TAINT_RULE, theirs, change)),
+            "deletion": await why_refused(agent.delete(DEVICE_TAINT_RULE, theirs)),
+            "own deletion": await why_refused(agent.delete(DEVICE_TAINT_RULE, a_rule()["metadata"]["name"])),
+        }
+    finally:
+        await agent.close()
+
+    assert [name for name, why in said.items() if not why] == ["own", "change", "own deletion"]
+    assert all(f"the agent of node {OWN} may write taint rules " in why for why in said.values() if why)

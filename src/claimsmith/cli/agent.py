@@ -158,12 +158,14 @@ def _print_manifests(given: argparse.Namespace) -> None:
     from claimsmith.cli.manifest_text import render_manifests
     from claimsmith.daemons.agent_config import build_agent_options, create_configured, read_config_files
     from claimsmith.daemons.agent_manifests import DEFAULT_IMAGE, plan_agent_manifests
+    from claimsmith.daemons.agent_pools import read_pools
 
     config = _read_config(given)
     chosen = create_configured(config, node_name=given.node_name)
     manifests = plan_agent_manifests(
         build_agent_options(config, chosen),
         [item.driver.name for item in chosen],
+        pools=read_pools(config),
         files=read_config_files(config),
         namespace=given.namespace,
         image=given.image or DEFAULT_IMAGE,

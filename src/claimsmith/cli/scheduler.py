@@ -101,7 +101,7 @@ def scheduler(  # noqa: PLR0913 - each is one option of the command
     address = parse_listen_address(listen) if listen else None
     if print_manifests:
         arguments = tuple(_repeat(options, feature_gates, listen))
-        _print(arguments, namespace=namespace, image=image, address=address)
+        _print(arguments, names=options.names, namespace=namespace, image=image, address=address)
         return
     show_logs(verbosity, usual="info", as_json=log_format is LogFormat.JSON)
     process = SchedulerProcess(scheduler=options, namespace=namespace, listen=address)
@@ -166,13 +166,15 @@ def _repeat(options: SchedulerOptions, gates: str, listen: str) -> Iterator[str]
         yield f"--listen={listen}"
 
 
-def _print(arguments: tuple[str, ...], *, namespace: str, image: str, address: ListenAddress | None) -> None:
+def _print(
+    arguments: tuple[str, ...], *, names: frozenset[str], namespace: str, image: str, address: ListenAddress | None
+) -> None:
     from claimsmith.cli.manifest_text import render_manifests
     from claimsmith.daemons.agent_manifests import DEFAULT_IMAGE
     from claimsmith.daemons.scheduler_rights import plan_scheduler_manifests
 
     port = address.port if address is not None and address.host not in _LOOPBACK else None
     manifests = plan_scheduler_manifests(
-        arguments=arguments, namespace=namespace, image=image or DEFAULT_IMAGE, port=port
+        names=names, arguments=arguments, namespace=namespace, image=image or DEFAULT_IMAGE, port=port
     )
     sys.stdout.write(render_manifests(manifests))

@@ -9,9 +9,11 @@ from typing import Any, Final
 from claimsmith import __version__
 from claimsmith.api.reports import build_device_report_crd
 from claimsmith.daemons.agent_options import AgentOptions
-from claimsmith.daemons.agent_rights import AGENT_NAME, build_agent_policy, plan_agent_rules
+from claimsmith.daemons.agent_policy import plan_agent_policy
+from claimsmith.daemons.agent_pools import PoolRule
+from claimsmith.daemons.agent_rights import AGENT_NAME, plan_agent_rules
 
-__all__ = ["DEFAULT_IMAGE", "DEFAULT_NAMESPACE", "account", "plan_agent_manifests", "role_binding"]
+__all__ = ["DEFAULT_IMAGE", "DEFAULT_NAMESPACE", "account", "plan_agent_manifests", "role_binding", "user_of"]
 
 DEFAULT_NAMESPACE: Final = "claimsmith-system"
 """Namespace of our daemons."""
@@ -33,6 +35,7 @@ def plan_agent_manifests(
     options: AgentOptions,
     drivers: Iterable[str],
     *,
+    pools: Iterable[PoolRule] = (),
     files: Mapping[str, str] = MappingProxyType({}),
     namespace: str = DEFAULT_NAMESPACE,
     image: str = DEFAULT_IMAGE,
@@ -42,6 +45,7 @@ def plan_agent_manifests(
     Args:
         options: What is switched on, which decides on the rights.
         drivers: Names of the drivers.
+        pools: Their pools that are not named after the node.
         files: The configuration, and the settings that it names, by file name; none to leave out what runs.
         namespace: Namespace of the agent.
         image: Its image.
@@ -59,7 +63,7 @@ def plan_agent_manifests(
             "rules": plan_agent_rules(options, names),
         },
         role_binding("ClusterRole", AGENT_NAME, namespace=namespace),
-        *build_agent_policy(names, namespace=namespace),
+        *plan_agent_policy(AGENT_NAME, options, names, user=user_of(AGENT_NAME, namespace), pools=pools),
     ]
     if files:
         metadata = {"name": AGENT_NAME, "namespace": namespace}
@@ -71,6 +75,11 @@ def plan_agent_manifests(
 def account(name: str, namespace: str) -> dict[str, Any]:
     """Return a ServiceAccount."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+
+
+def user_of(name: str, namespace: str) -> str:
+    """Return the name of the user that a ServiceAccount is."""
+    return f"system:serviceaccount:{namespace}:{name}"
 
 
 def role_binding(kind: str, name: str, *, namespace: str) -> dict[str, Any]:

@@ -119,6 +119,8 @@ class DriverSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         plugin: Name of the plugin's entry point.
         driver: Only the driver of this name, if the plugin has several; all of them when empty.
         settings: Files with the plugin's settings, relative to this file.
+        pools: Names of its pools that are not named after the node, in which {node} stands for the node's name; the
+            policy that is printed lets agents write to these too.
         dra: Dynamic resource allocation.
         device_plugin: The device plugin protocol; off when left out.
         foreign: Device plugins of others.
@@ -133,6 +135,7 @@ class DriverSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     plugin: str
     driver: str = ""
     settings: list[str] = []
+    pools: list[str] = []
     dra: DraSection = DraSection()
     device_plugin: DevicePluginSection | None = None
     foreign: ForeignSection = ForeignSection()

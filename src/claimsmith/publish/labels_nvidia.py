@@ -14,7 +14,13 @@ from typing import Final
 from claimsmith.publish.labels_groups import DeviceGroup
 from claimsmith.publish.labels_text import LABEL_MAX, as_label_value
 
-__all__ = ["iter_nvidia_labels"]
+__all__ = ["NVIDIA_KEYS", "iter_nvidia_labels"]
+
+NVIDIA_KEYS: Final = (
+    r"nvidia\.com/(gpu\.(count|product|memory|replicas|compute\.major|compute\.minor|family)|mig\.(capable|strategy)|"
+    r"mig-[^/]+\.(count|product|memory|replicas))"
+)
+"""Regular expression of their keys; others of the domain steer NVIDIA's own programs."""
 
 _PREFIX: Final = "nvidia.com"
 _FAMILIES: Final = (

@@ -285,7 +285,8 @@ def _iter_rules(owner: RuleOwner, failures: Failures) -> Iterator[KubeObject]:
 def _build(owner: RuleOwner, device: DeviceId, failure: Failure) -> KubeObject:
     text = "/".join((owner.node, *device, failure.key, failure.value))
     metadata: dict[str, Any] = {
-        "name": f"claimsmith-health-{sha256(text.encode()).hexdigest()[:20]}",
+        # The policy of agents knows this form: no agent takes the name of another node's rule.
+        "name": f"{_US}-{owner.label.replace('.-', '-')}-{sha256(text.encode()).hexdigest()[:20]}",
         "labels": {_MANAGED_BY: _US, _NODE_LABEL: owner.label},
         "annotations": {_MESSAGE: failure.message[:_MESSAGE_MAX]},
     }
