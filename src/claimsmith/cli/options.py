@@ -33,7 +33,13 @@ ManifestPaths = Annotated[
 ]
 """What a command works on."""
 OnlyNode = Annotated[
-    str, typer.Option(metavar="NAME", help="Look at this node alone.", show_default=False, parser=parse_node_name)
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Look at this node alone.",
+        show_default=False,
+        parser=lambda text: parse_node_name(text) if text else "",
+    ),
 ]
 """The only node to look at."""
 LikeUpstream = Annotated[

@@ -30,16 +30,16 @@ def _option(name: str, metavar: str, text: str, *, parser: Callable[[str], Any] 
     return typer.Option(name, metavar=metavar, help=text, show_default=False, parser=parser)
 
 
+RemovedNodes = Annotated[Many, _option("--remove-node", "NAME", "Remove a node with its pods.", parser=parse_node_name)]
+CordonedNodes = Annotated[Many, _option("--cordon", "NAME", "Let a node take no more pods.", parser=parse_node_name)]
+
+
 @reads_cluster
 def whatif(  # noqa: PLR0913 - each is one option of the command
     source: ClusterSource,
     add_node: Annotated[Many, _option("--add-node", "TEMPLATE=N", "Add nodes like a node, or a template.")] = None,
-    remove_node: Annotated[
-        Many, _option("--remove-node", "NAME", "Remove a node with its pods.", parser=parse_node_name)
-    ] = None,
-    cordon: Annotated[
-        Many, _option("--cordon", "NAME", "Let a node take no more pods.", parser=parse_node_name)
-    ] = None,
+    remove_node: RemovedNodes = None,
+    cordon: CordonedNodes = None,
     taint: Annotated[
         Many,
         _option("--taint", "WHAT", "node/NAME:KEY=VALUE:EFFECT, or device/DRIVER/POOL/DEVICE:KEY=VALUE:EFFECT."),
