@@ -14,7 +14,7 @@ from claimsmith.cli.short_reasons import shorten_reason
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
-    from claimsmith.daemons.offline import OfflineDecision
+    from claimsmith.daemons.offline_decision import OfflineDecision
     from claimsmith.model.claim import DeviceResult
 
 __all__ = ["allocate", "decide_offline", "decision_value", "describe_device", "list_claims"]

@@ -14,7 +14,7 @@ from claimsmith.cli.output import Format, print_table, print_value
 from claimsmith.cli.sources import ClusterSource, reads_cluster
 
 if TYPE_CHECKING:
-    from claimsmith.daemons.offline import OfflineDecision
+    from claimsmith.daemons.offline_decision import OfflineDecision
 
 __all__ = ["explain"]
 

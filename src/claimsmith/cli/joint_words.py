@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from claimsmith.allocate.batch import JointDecision
-    from claimsmith.daemons.offline import OfflineDecision
+    from claimsmith.daemons.offline_decision import OfflineDecision
 
 __all__ = ["describe_joint", "encode_joint", "list_gang_lines"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from claimsmith.allocate.batch import JointDecision
 from claimsmith.cli.joint_words import describe_joint, encode_joint, list_gang_lines
-from claimsmith.daemons.offline import OfflineDecision
+from claimsmith.daemons.offline_decision import OfflineDecision
 
 TERMS = (("placed", 2), ("pack", 2))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from claimsmith.api.manifests import parse_manifests
-from claimsmith.daemons.offline import OfflineCluster, OfflineDecision
+from claimsmith.daemons.offline import OfflineCluster
+from claimsmith.daemons.offline_decision import OfflineDecision
 from claimsmith.errors import InputError
 from claimsmith.model.names import PodRef
 

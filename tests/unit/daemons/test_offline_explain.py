@@ -6,9 +6,10 @@ import pytest
 
 from claimsmith.allocate.explain.report import format_explanation
 from claimsmith.api.manifests import parse_manifests
-from claimsmith.daemons.offline import OfflineCluster, OfflineDecision
+from claimsmith.daemons.offline import OfflineCluster
+from claimsmith.daemons.offline_decision import OfflineDecision
 from claimsmith.errors import InputError
-from tests.unit.daemons.test_offline import CARDS, CLASS, TEMPLATE, claim
+from tests.unit.daemons.test_offline import ALLOCATED, CARDS, CLASS, RUNNING, TEMPLATE, claim
 
 QUOTA = """
 apiVersion: v1
@@ -213,3 +214,28 @@ def test_a_claim_that_has_its_devices_is_told_as_such() -> None:
     found = explain("claim/held", claim_held())
 
     assert (found.outcome, found.was_there) == ("allocated", True)
+
+
+def test_a_claim_that_is_allocated_now_is_told_as_one_that_fits() -> None:
+    alone, used = (explain(target, claim("c"), pod("a")) for target in ("claim/c", "claim/a-gpu-0"))
+
+    assert [(found.outcome, found.node, found.was_there) for found in (alone, used)] == [
+        ("allocated", "alpha", False),
+        ("allocated", "alpha", False),
+    ]
+
+
+def test_a_claim_of_a_pod_that_runs_is_told_as_one_that_has_its_devices() -> None:
+    found = OfflineCluster(parse_manifests("\n---\n".join((CARDS, CLASS, ALLOCATED, RUNNING)), source="test")).explain(
+        "claim/team/taken"
+    )
+
+    assert (found.outcome, found.was_there) == ("allocated", True)
+
+
+def test_pods_of_a_group_that_are_placed_now_are_told_as_ones_that_fit() -> None:
+    group = GROUP.replace("gang: {minCount: 3}", "basic: {}")
+    found = explain("podgroup/gang", group, pod("a", group="gang"), pod("b", group="gang"))
+
+    assert (found.outcome, found.was_there) == ("allocated", False)
+    assert [item.target for item in found.members] == ["pod/default/a", "pod/default/b"]

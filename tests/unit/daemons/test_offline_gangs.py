@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from claimsmith.api.manifests import parse_manifests
-from claimsmith.daemons.offline import OfflineCluster, OfflineDecision
+from claimsmith.daemons.offline import OfflineCluster
+from claimsmith.daemons.offline_decision import OfflineDecision
 from claimsmith.daemons.tour import TOUR_FOLDER
 from tests.unit.daemons.test_offline import CARDS, CLASS, TEMPLATE, decide, devices, pod
 
