@@ -40,7 +40,7 @@ MANY: Final[dict[str, Any]] = {
         for number in range(64)
     ]
 }
-STARTS, ROUNDS, PODS, PROBES = 5, 3, 10, 5
+STARTS, ROUNDS, PODS, PROBES, RELEASED = 5, 3, 10, 5, 4
 
 
 def main() -> int:
@@ -147,6 +147,14 @@ async def _measure(bench: Bench) -> AsyncIterator[NodeFigure]:
             name="killed-in-prepare", ours=await bench.measure_killed("killed-1"), goal=10.0, go="87.5", pydra="72.7",
             unit="s", work="kill -9 while a pod waits for its prepare; from the restart until the pod is ready",
         )  # fmt: skip
+        yield NodeFigure(
+            name="released-after-return", ours=await bench.measure_released(RELEASED), goal=15.0, unit="s",
+            work=f"{RELEASED} pods deleted while no agent runs; from its start until its ledger is empty",
+        )  # fmt: skip
+    yield NodeFigure(
+        name="released-no-controller", ours=await bench.measure_released(RELEASED), goal=None, unit="s",
+        work="the same without `claimsmith controller`",
+    )  # fmt: skip
     yield NodeFigure(
         name="killed-no-controller", ours=await bench.measure_killed("killed-2"), goal=None, go="87.5", pydra="72.7",
         unit="s", work="the same without `claimsmith controller`: the kubelet waits for its next regular sync",

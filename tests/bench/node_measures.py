@@ -18,6 +18,7 @@ from typing import Any
 
 from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient
+from claimsmith.node.ledger import CHECKPOINT_FILE
 from tests.cluster.agents import AgentProcess, retrying
 from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
@@ -29,6 +30,8 @@ __all__ = ["Alone", "Bench", "Memory", "OtherLoad", "Prepare", "Start", "config_
 DRIVER = "sim.claimsmith.dev"
 _IDLE_S = 20.0
 _SETTLE_S = 5.0
+_RELEASED_S = 180.0
+_LOOK_S = 0.05
 _PROBE_S = 0.02
 _PROBE_BYTES = 4096
 _MIB = 1024.0
@@ -227,6 +230,28 @@ class Bench:
             await wait_for_object(self.client, POD, name, is_ready, timeout_s=150)
             return time.monotonic() - start_s
 
+    async def measure_released(self, count: int) -> float:
+        """Return the seconds from the start of an agent until pods that were deleted without one hold nothing more."""
+        agent = AgentProcess(self._command, self.cluster.folder / "agent.log")
+        await agent.start()
+        await agent.wait_registered(DRIVER)
+        await wait_for(self.client, RESOURCE_SLICE, bool)
+        names = [f"gone-{number}" for number in range(count)]
+        for name in names:
+            await self.measure_pod(name)
+        await agent.kill()
+        for name in names:
+            await self.client.delete(POD, name, namespace="default")
+        # Until the kubelet has tried in vain.
+        await asyncio.sleep(_SETTLE_S)
+        start_s = time.monotonic()
+        async with self.agent():
+            for _ in range(int(_RELEASED_S / _LOOK_S)):
+                if not _claims_held(self.cluster):
+                    return time.monotonic() - start_s
+                await asyncio.sleep(_LOOK_S)
+        raise AssertionError(f"claims are held {_RELEASED_S:g} s after the start of an agent")
+
     async def prepare_cluster(self) -> None:
         """Create the class and the template that pods of the measures use."""
         await self.client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
@@ -259,6 +284,11 @@ async def controlling(cluster: RealCluster) -> AsyncIterator[None]:
         yield
     finally:
         await controller.stop()
+
+
+def _claims_held(cluster: RealCluster) -> int:
+    """Return how many claims the ledger has."""
+    return len(json.loads((cluster.paths.folder_of(DRIVER) / CHECKPOINT_FILE).read_text())["claims"])
 
 
 def _time_flush(file: Path) -> float:

@@ -25,8 +25,12 @@ from tests.cluster.plugins import install_plugin
 from tests.cluster.watching import is_ready, wait_for, wait_for_object, wait_gone
 
 DRIVER: Final = "odd.example.com"
+SIMULATED: Final = "sim.claimsmith.dev"
 SOON_S: Final = 50.0
 """A failed answer would cost a pod 60 to 90 s."""
+RETURNED_S: Final = 15.0
+"""Within which a returning agent has released what ended without it."""
+LOOK_S: Final = 0.1
 
 ODD: Final = '''
 """Two devices.
@@ -270,12 +274,12 @@ async def test_a_claim_that_the_kubelet_forgot_while_no_agent_ran_is_released(
 
 
 @contextlib.asynccontextmanager
-async def running(agent: AgentProcess, client: KubeClient) -> AsyncIterator[None]:
+async def running(agent: AgentProcess, client: KubeClient, driver: str = DRIVER) -> AsyncIterator[None]:
     """Run an agent that a test kills and starts again; pods go before it ends."""
     await agent.start()
     try:
         async with retrying(client):
-            await agent.wait_registered(DRIVER)
+            await agent.wait_registered(driver)
             yield
             await delete_pods(client)
     finally:
@@ -288,23 +292,40 @@ def claims_held(cluster: RealCluster, driver: str = DRIVER) -> list[str]:
     return [claim["name"] for claim in content["claims"]]
 
 
-async def test_pods_that_were_deleted_while_no_agent_ran_go_soon_after_its_return(
-    real_cluster: RealCluster, client: KubeClient
+async def wait_released(cluster: RealCluster, driver: str) -> float:
+    """Return when the agent's ledger has no claim any more, in monotonic seconds; or when far too long has passed."""
+    for _ in range(int(SOON_S / LOOK_S)):
+        if not claims_held(cluster, driver):
+            break
+        await asyncio.sleep(LOOK_S)
+    return time.monotonic()
+
+
+async def test_pods_that_were_deleted_while_no_agent_ran_are_released_soon_after_its_return(
+    real_cluster: RealCluster, client: KubeClient, tmp_path: Path, record_property: Any
 ) -> None:
-    settings = "gpus: [{model: A100-40, count: 4}]"
+    settings = tmp_path / "devices.yaml"
+    settings.write_text("gpus: [{model: A100-40, count: 4}]")
+    command = agent_command(real_cluster, "--plugin", "simulated", "--settings", str(settings))
+    agent = AgentProcess(command, real_cluster.folder / "agent.log")
     names = [f"pod-{number}" for number in range(4)]
-    async with controlling(client), serving(real_cluster, client, settings) as first:
-        await client.create(DEVICE_CLASS, device_class("gpu", 'device.driver == "sim.claimsmith.dev"'))
+    async with controlling(client), running(agent, client, SIMULATED):
+        await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{SIMULATED}"'))
         await client.create(RESOURCE_CLAIM_TEMPLATE, template("gpu", exactly("gpu", "gpu")))
         for name in names:
             await client.create(POD, pod(name, claims={"gpu": "gpu"}))
         for name in names:
             await wait_for_object(client, POD, name, is_ready)
-        await first.kill()
+        await agent.kill()
         await asyncio.to_thread(real_cluster.kubectl, "delete", "pods", "--all", "--wait=false")
         await asyncio.sleep(5)
-        async with serving(real_cluster, client, settings):
-            for name in names:
-                await wait_gone(client, POD, name, namespace="default", timeout_s=SOON_S)
+        assert len(claims_held(real_cluster, SIMULATED)) == len(names)
+        begun_s = time.monotonic()
+        await agent.start()
+        released_s = await wait_released(real_cluster, SIMULATED) - begun_s
+        record_property("start_to_released_s", round(released_s, 2))
+        for name in names:
+            await wait_gone(client, POD, name, namespace="default", timeout_s=SOON_S)
 
+    assert released_s < RETURNED_S
     assert real_cluster.list_cdi_files() == []
