@@ -9,6 +9,7 @@ import pytest
 from claimsmith.allocate.explain.changes import apply_changes
 from claimsmith.allocate.explain.comparisons import find_comparison
 from claimsmith.allocate.explain.context import ExplainContext, Origin
+from claimsmith.allocate.explain.devices import NAMES_SHOWN
 from claimsmith.allocate.explain.values import Change, Explanation, Fix
 from claimsmith.allocate.search.decide import allocate
 from claimsmith.cel import CelEnvironment
@@ -182,6 +183,23 @@ def test_claims_that_must_go_together_are_named_together() -> None:
     fix = find_fix(why(*gpus("1", "1", on="node-a"), *held, claim("c", request("r", count=2))), "free-claims")
 
     assert fix.text == "free the claims default/held-0 and default/held-1"
+
+
+def test_claims_that_were_not_tried_are_counted() -> None:
+    held = [allocated(claim(f"held-{n}"), device_id(f"gpu-{n}", pool="node-a")) for n in range(19)]
+    fix = find_fix(why(*gpus(*["1"] * 19, on="node-a"), *held, claim("c")), "free-claims")
+
+    assert fix.text.startswith("free one of the claims default/held-")
+    assert fix.text.endswith(f" or {16 - NAMES_SHOWN} more; 3 more were not tried")
+    assert len(fix.choices) == 16
+
+
+def test_one_claim_that_is_enough_is_told_as_one_wherever_it_stands() -> None:
+    held = [allocated(claim(f"held-{n}"), device_id(f"gpu-{n}", pool="node-a")) for n in range(18)]
+    beside = [allocated(claim(f"too-{n}"), device_id(f"gpu-{n}", pool="node-a")) for n in range(17)]
+    fix = find_fix(why(*gpus(*["1"] * 18, on="node-a"), *held, *beside, claim("c")), "free-claims")
+
+    assert fix.text == "free claim default/held-17"
 
 
 def test_a_taint_is_tolerated() -> None:

@@ -27,6 +27,8 @@ __all__ = [
     "NodeSet",
     "join_names",
     "list_kept",
+    "word_choice",
+    "word_together",
 ]
 
 FIXES_MAX: Final = 8
@@ -174,7 +176,7 @@ class FixFinder:
         node = item.nodes[:1]
         if single:
             names = [str(holder) for holder, change in zip(holders, changes, strict=False) if change in single]
-            text = f"free claim {names[0]}" if len(names) == 1 else f"free one of the claims {join_names(names)}"
+            text = word_choice(names, untried=len(holders) - len(changes))
             fix = Fix(text=text, nodes=node, changes=(single[0],), choices=tuple(single) if single[1:] else ())
             self._found.append((FREE_RANK, fix))
             return
@@ -182,7 +184,7 @@ class FixFinder:
         if together:
             names = [str(holder) for holder in together]
             change = Change(op="free-claims", value=names)
-            fix = Fix(text=f"free the claims {join_names(names, last='and')}", nodes=node, changes=(change,))
+            fix = Fix(text=word_together(names), nodes=node, changes=(change,))
             self._found.append((FREE_RANK, fix))
 
     def _find_together(self, item: NodeSet, holders: tuple[ClaimRef, ...]) -> tuple[ClaimRef, ...]:
@@ -282,6 +284,21 @@ def _list_last_steps(finding: NodeFinding) -> Iterator[Step]:
 
 def _is_local(slice: ResourceSlice, node: str) -> bool:
     return slice.node_name == node
+
+
+def word_choice(names: Sequence[str], *, untried: int) -> str:
+    """Return which claims would each be enough if they went.
+
+    Args:
+        untried: How many more hold what is missing, of which that was not found out.
+    """
+    text = f"free claim {names[0]}" if len(names) == 1 else f"free one of the claims {join_names(names)}"
+    return f"{text}; {untried} more {'was' if untried == 1 else 'were'} not tried" if untried else text
+
+
+def word_together(names: Sequence[str]) -> str:
+    """Return which claims would be enough if all of them went."""
+    return f"free claim {names[0]}" if len(names) == 1 else f"free the claims {join_names(names, last='and')}"
 
 
 def join_names(names: Sequence[str], *, last: str = "or") -> str:

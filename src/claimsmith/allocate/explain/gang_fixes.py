@@ -13,8 +13,9 @@ from claimsmith.allocate.explain.fixes import (
     HOLDERS_MAX,
     NODE_RANK,
     NodeSet,
-    join_names,
     list_kept,
+    word_choice,
+    word_together,
 )
 from claimsmith.allocate.explain.ladders import build_fix, find_ladder
 from claimsmith.allocate.explain.values import Change, Fix
@@ -62,18 +63,19 @@ class GangFixFinder:
 
     def _free(self) -> Iterator[tuple[int, Fix]]:
         """Give claims of others of which one has to go, or else the fewest that have to go together."""
-        holders = list(dict.fromkeys(self._list_holders()))[:HOLDERS_MAX]
+        everybody = list(dict.fromkeys(self._list_holders()))
+        holders = everybody[:HOLDERS_MAX]
         nodes_of = {holder: self.solve((_free([holder]),)) for holder in holders}
         single = [holder for holder, nodes in nodes_of.items() if nodes]
         if single:
             names = [str(holder) for holder in single]
-            text = f"free claim {names[0]}" if len(names) == 1 else f"free one of the claims {join_names(names)}"
+            text = word_choice(names, untried=len(everybody) - len(holders))
             choices = tuple(_free([holder]) for holder in single) if single[1:] else ()
             yield FREE_RANK, Fix(text=text, nodes=nodes_of[single[0]], changes=(_free(single[:1]),), choices=choices)
             return
         together = self._find_together(holders) if holders[1:] else []
         if together:
-            text = f"free the claims {join_names([str(holder) for holder in together], last='and')}"
+            text = word_together([str(holder) for holder in together])
             change = _free(together)
             yield FREE_RANK, Fix(text=text, nodes=self.solve((change,)), changes=(change,))
 
