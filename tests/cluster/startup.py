@@ -50,8 +50,9 @@ OLDER: Final = '''
 """Makes this process read and write checkpoints as version 1 did: without grants."""
 
 import checkpoint_v1
-from claimsmith.node import checkpoint
+from claimsmith.node import checkpoint, ledger_owner
 
+ledger_owner.VERSION = checkpoint_v1.VERSION
 _encode, _parse = checkpoint.encode_content, checkpoint.parse_content
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from claimsmith.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient, KubeObject
 from claimsmith.node.cdi_files import CdiFiles
 from claimsmith.node.durable import write_whole
@@ -25,6 +25,7 @@ from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import ConfiguredAgent, configured
 from tests.cluster.manifests import device_class, exactly, pod, template
+from tests.cluster.recipe import NODE as NODE_NAME
 from tests.cluster.startup import LATER, OLDER, MovedClock, change_startup
 from tests.cluster.test_device_plugin import RESOURCE, offered, taints, wait_offered
 from tests.cluster.views import Views, find_double, look
@@ -285,6 +286,49 @@ def version_of(cluster: RealCluster) -> int:
     return int(json.loads(checkpoint_of(cluster).read_text())["version"])
 
 
+async def test_an_update_to_a_version_with_grants_can_be_taken_back_while_both_run(
+    real_cluster: RealCluster, client: KubeClient, tmp_path: Path
+) -> None:
+    plain, folder = write_config(tmp_path), tmp_path / "both"
+    folder.mkdir()
+    older, both = change_startup(tmp_path / "older", OLDER), write_config(folder, offered())
+    await create_template(client)
+    async with retrying(client), instance(real_cluster, "0000-old", plain, older) as old:
+        await wait_published(client, DRIVER)
+        await run_claim(client, "early")
+        async with instance(real_cluster, "1111-new", both, {}) as new:
+            await new.wait_logged("The kubelet has taken a resource")
+            await wait_for_object(client, NODE, NODE_NAME, tells(str(CARDS), "0"))
+            await run_claim(client, "between")
+        await end(client, "early")
+        await run_claim(client, "late")
+        assert version_of(real_cluster) == 1
+        async with instance(real_cluster, "2222-new", both, {}):
+            await old.stop()
+            await wait_offered(real_cluster, client, CARDS - 2)
+            await run_limit(client, "limit")
+            views = await settle(
+                real_cluster,
+                client,
+                lambda views: len(views.ledger) == 3 and views.kubelet.keys() == views.ledger.keys(),
+            )
+            await delete_pods(client)
+            empty = await settle(real_cluster, client, is_empty)
+
+        assert views.kubelet.keys() == views.ledger.keys(), views
+        assert is_empty(empty), empty
+
+
+def tells(capacity: str, allocatable: str) -> Callable[[KubeObject], bool]:
+    """Return a test of a node: it tells these amounts of the resource."""
+
+    def holds(obj: KubeObject) -> bool:
+        status = obj["status"]
+        return (status["capacity"].get(RESOURCE), status["allocatable"].get(RESOURCE)) == (capacity, allocatable)
+
+    return holds
+
+
 async def test_a_version_that_knows_no_grants_refuses_to_overlap_with_one_that_has_some(
     real_cluster: RealCluster, client: KubeClient, tmp_path: Path
 ) -> None:
@@ -306,3 +350,36 @@ async def test_a_version_that_knows_no_grants_refuses_to_overlap_with_one_that_h
         await delete_pods(client)
 
         assert is_empty(await settle(real_cluster, client, is_empty))
+
+
+async def test_a_version_that_knows_no_grants_refuses_calls_while_there_are_some_and_the_next_one_goes_on(
+    real_cluster: RealCluster, client: KubeClient, tmp_path: Path
+) -> None:
+    plain, folder = write_config(tmp_path), tmp_path / "both"
+    folder.mkdir()
+    both, older = write_config(folder, offered()), change_startup(tmp_path / "older", OLDER)
+    await create_template(client)
+    async with retrying(client), instance(real_cluster, "1111-old", plain, older) as old:
+        await wait_published(client, DRIVER)
+        await run_claim(client, "goes")
+        async with instance(real_cluster, "2222-new", both, {}):
+            await wait_offered(real_cluster, client, CARDS - 1)
+            await run_limit(client, "limit-0")
+            before = await settle(real_cluster, client, lambda views: len(views.ledger) == len(views.kubelet) == 2)
+        await client.create(POD, pod("late", claims={"gpu": "gpu"}))
+        prepare = await old.wait_logged("Claim not prepared")
+        await client.delete(POD, "goes", namespace="default")
+        unprepare = await old.wait_logged("Claim not unprepared")
+        refused = await look(real_cluster, client, driver=DRIVER, resource=RESOURCE)
+        async with instance(real_cluster, "3333-new", both, {}):
+            await wait_for_object(client, POD, "late", is_ready)
+            await wait_gone(client, POD, "goes", namespace="default")
+            after = await settle(real_cluster, client, lambda views: views.kubelet.keys() == views.ledger.keys())
+            await delete_pods(client)
+
+            assert is_empty(await settle(real_cluster, client, is_empty))
+
+    assert all("found version 2" in line["fields"]["reason"] for line in (prepare, unprepare))
+    assert refused.ledger == before.ledger
+    assert holder_of(after.kubelet, "pod limit-0") == holder_of(before.kubelet, "pod limit-0") != []
+    assert len(after.ledger) == 2

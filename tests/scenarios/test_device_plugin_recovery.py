@@ -7,11 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from claimsmith.errors import PluginRefusedError
 from claimsmith.model.inventory import Inventory
+from claimsmith.node import ledger_owner
 from claimsmith.node.deviceplugin_rules import ResourceRule
+from claimsmith.node.ledger_owner import DriverOwner
 from claimsmith.testing import builders as b
 from tests.scenarios.embedded_node import EmbeddedNode, embedded_node
-from tests.scenarios.granting_node import GpuDriver, Granting, delete, quick, reaches, registered, start, wanting
+from tests.scenarios.granting_node import (
+    GpuDriver,
+    Granting,
+    delete,
+    quick,
+    reaches,
+    registered,
+    start,
+    wanting,
+)
 
 
 @pytest.fixture
@@ -45,6 +57,55 @@ async def test_a_reboot_prepares_again_what_pods_have(node: EmbeddedNode) -> Non
 
             assert driver.calls[0] == driver.calls[1]
             assert cdi_names(node) == before
+
+
+def earlier_owner(granting: Granting, patch: pytest.MonkeyPatch) -> DriverOwner:
+    """Return what a process of version 1 would enter that serves claims of the driver."""
+    folder = granting.paths.folder_of(granting.driver.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    with patch.context() as patched:
+        patched.setattr(ledger_owner, "VERSION", 1)
+        return DriverOwner(folder, driver=granting.driver.name, ways=["dra"], instance_uid="old")
+
+
+async def test_nothing_is_given_away_that_a_process_of_an_earlier_version_could_not_read_of(
+    node: EmbeddedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    granting = Granting(GpuDriver("gpu-0"), node.paths, quick())
+    earlier = earlier_owner(granting, monkeypatch)
+    async with node.running() as kubelet:
+        with earlier:
+            async with granting.serving() as plugins:
+                await registered(node, plugins)
+                (shelf,) = kubelet.devices.stock.resources().values()
+                found = [device.healthy for device in shelf.listed.values()]
+                with pytest.raises(PluginRefusedError, match=r"found process \d+ \(dra\) of an earlier version"):
+                    await shelf.endpoint.allocate(["gpu-0"])
+                earlier.__exit__(None, None, None)
+                await reaches(node, lambda: bool(shelf.healthy))
+                await start(node, "p", wanting(1))
+
+        assert found == [False]
+        assert [grant.ids for grant in granting.ledger.grants()] == [("gpu-0",)]
+
+
+async def test_an_earlier_version_that_comes_before_the_first_grant_is_noticed(
+    node: EmbeddedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    granting = Granting(GpuDriver("gpu-0", "gpu-1"), node.paths, quick())
+    earlier = earlier_owner(granting, monkeypatch)
+    async with node.running() as kubelet, granting.serving() as plugins:
+        await registered(node, plugins)
+        (shelf,) = kubelet.devices.stock.resources().values()
+        with earlier:
+            await reaches(node, lambda: not shelf.healthy)
+        await reaches(node, lambda: len(shelf.healthy) == 2)
+        await start(node, "p", wanting(1))
+        with earlier:
+            await plugins.look()
+            usable = [state.usable for state in plugins.states()]
+
+    assert usable == [2]
 
 
 async def test_a_container_whose_cdi_file_was_lost_starts_all_the_same(node: EmbeddedNode) -> None:

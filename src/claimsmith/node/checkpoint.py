@@ -4,7 +4,8 @@ The file is JSON with a version, a checksum, the claims and the grants. A damage
 from the CDI files again: a start never fails because of it, and no device in use is forgotten.
 
 Version 1 had no grants. It reads and writes a file of version 2 as long as there are none, and refuses to start while
-there are some, since it would give the same devices away again.
+there are some, since it would give the same devices away again. One that runs already would refuse to go on: the first
+grant waits until it has ended, so that an update can be taken back.
 
 Order of writes, so that a stop between any two is mended when the kubelet calls again:
     prepare:    entry → driver → metadata and status → CDI file → answer
@@ -37,10 +38,12 @@ from claimsmith.node.durable import move_aside, write_durable, write_ordered
 from claimsmith.node.entry import Grant, HeldDevice, PreparedClaim, is_grant
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["VERSION", "Checkpoint", "Content", "encode_content", "parse_content"]
+__all__ = ["GRANTS_READER", "VERSION", "Checkpoint", "Content", "encode_content", "parse_content"]
 
 VERSION: Final = 2
 """Version of the file that is written, and the highest `minReader` that is read."""
+GRANTS_READER: Final = 2
+"""The lowest version that reads a file with grants."""
 _WITHOUT_GRANTS: Final = 1
 """The version that reads a file as well as long as there are no grants."""
 
@@ -123,7 +126,7 @@ def encode_content(content: Content) -> bytes:
     )
     file = _File(
         version=VERSION,
-        min_reader=VERSION if content.grants else _WITHOUT_GRANTS,
+        min_reader=GRANTS_READER if content.grants else _WITHOUT_GRANTS,
         checksum=sha256(claims).hexdigest(),
         claims=msgspec.Raw(claims),
         grants_checksum=sha256(grants).hexdigest(),

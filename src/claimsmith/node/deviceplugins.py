@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from claimsmith.errors import GrantRefusedError
+from claimsmith.errors import ConfigError, GrantRefusedError
 from claimsmith.kubelet.paths import NodePaths, make_folder
 from claimsmith.model.device import DeviceTaint
 from claimsmith.model.inventory import Inventory
@@ -155,6 +155,7 @@ class DevicePlugins:
         self._foreign: tuple[ForeignHolding, ...] = ()
         self._uses: Mapping[DeviceId, DeviceUse] = {}
         self._mark: object = None
+        self._earlier = ""
         self._known = asyncio.Event()
         self._soon = asyncio.Event()
         self._stack = AsyncExitStack()
@@ -169,6 +170,7 @@ class DevicePlugins:
             for folder in (self._host.paths.device_plugins, self._host.paths.cdi):
                 make_folder(folder)
             self._grants.report()
+            await self._note_earlier()
             for server in self._servers.values():
                 await server.start()
                 stack.push_async_callback(server.stop)
@@ -335,7 +337,8 @@ class DevicePlugins:
         for item in offered:
             together.setdefault(item.device, []).append(item)
         obstacles = {device: self._find_obstacle(resource, device, items) for device, items in together.items()}
-        return [Offer(device=item, obstacle=obstacles[item.device]) for item in offered]
+        waiting = f"kept back while {self._earlier} of an earlier version runs" if self._earlier else ""
+        return [Offer(device=item, obstacle=waiting or obstacles[item.device]) for item in offered]
 
     def _find_obstacle(self, resource: str, device: DeviceId, items: Sequence[OfferedDevice]) -> str:
         ids = tuple(item.id for item in items)
@@ -363,12 +366,30 @@ class DevicePlugins:
         return uses
 
     async def _follow_ledger(self) -> None:
-        """Notice what the DRA plugin, or another process, has written."""
+        """Notice what the DRA plugin, or another process, has written, and that one of an earlier version has ended."""
         await self._known.wait()
         while True:
+            if self._earlier:
+                await self._note_earlier()
             if self._host.ledger.mark is not self._mark:
                 self._refresh()
             await asyncio.sleep(self._options.poll_s)
+
+    async def _note_earlier(self) -> None:
+        """Find out whether a process of an earlier version runs beside this one, which could not read of a grant."""
+        before = self._earlier
+        try:
+            self._earlier = await asyncio.to_thread(self._host.ledger.find_earlier_reader)
+        except ConfigError as error:
+            log_event(_log, logging.WARNING, "Who else offers the devices can't be read", reason=error)
+        if self._earlier == before:
+            return
+        self._mark = None
+        message = (
+            "No devices for containers beside an earlier version" if self._earlier else "The earlier version has ended"
+        )
+        process = self._earlier or before
+        log_event(_log, logging.INFO, message, driver=self._host.driver.name, process=process)
 
     # --- what is given back -------------------------------------------------------------------------------------------
 
@@ -388,6 +409,7 @@ class DevicePlugins:
 
     async def look(self) -> bool:
         """Ask the kubelet once what containers have, and do what follows; tell whether to look again soon."""
+        await self._note_earlier()
         found = await self._keeper.look(self._offered)
         if found.nudge:
             for server in self._servers.values():

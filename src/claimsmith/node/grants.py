@@ -27,10 +27,13 @@ from claimsmith.node.ledger import Ledger
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import GRANTS_HELD, Meter, get_logger, log_event
 
-__all__ = ["REQUEST", "Given", "Grants"]
+__all__ = ["GIVEN_AGAIN", "REQUEST", "Given", "Grants"]
 
 REQUEST = "device"
 """Name of the request as which a driver sees the devices of a grant."""
+
+GIVEN_AGAIN = "Devices are given again"
+"""What is logged when the kubelet gives to a container what another one had."""
 
 _log = get_logger("node")
 _Answer = TypeVar("_Answer")
@@ -82,6 +85,11 @@ class Grants:
     def give(self, rule: ResourceRule, wanted: Sequence[OfferedDevice], *, is_over: Callable[[Grant], bool]) -> Given:
         """Prepare devices for a container. What was given before under the same ids was another container's.
 
+        The kubelet is believed that this one has ended, and not asked: a list that it makes within its call drops what
+        it is just giving away, so that the next pod gets that too; and one that has forgotten a container names it no
+        more. Source: UpdateAllocatedDevices and allocateContainerResources in pkg/kubelet/cm/devicemanager/manager.go
+        of kubernetes v1.37.2.
+
         Args:
             rule: Under which resource.
             wanted: The devices, or replicas of them.
@@ -96,10 +104,12 @@ class Grants:
         _check_replicas(rule, wanted)
         begun, request = self._begin(rule.resource, wanted)
         with self.ledger.writing() as checkpoint:
+            self._check_readers(rule.resource)
             for old in checkpoint.grants():
                 same = old.resource == rule.resource and not set(old.ids).isdisjoint(begun.ids)
                 if same and (old.uid == begun.uid or is_over(old)):
                     self._undo(checkpoint, old)
+                    _tell_given_again(old)
             self.ledger.check_grant(begun)
             checkpoint.begin(begun)
             try:
@@ -172,6 +182,14 @@ class Grants:
         entry = PreparedClaim.begun(request, self.boot_id)
         return Grant(entry=entry, resource=resource, ids=tuple(ids), granted_s=self.now_s()), request
 
+    def _check_readers(self, resource: str) -> None:
+        if earlier := self.ledger.find_earlier_reader():
+            raise GrantRefusedError(
+                resource,
+                f"found {earlier} of an earlier version, which could not read of a grant, allowed versions that can",
+                hint="wait until it has ended",
+            )
+
     def _prepare(self, checkpoint: Checkpoint, begun: Grant, request: PrepareRequest) -> Given:
         prepared = self._call("prepare", lambda: self.driver.prepare(request))
         plan = plan_cdi_spec(request, prepared, driver=self.driver.name, boot_id=self.boot_id)
@@ -212,6 +230,13 @@ class Grants:
     def report(self) -> None:
         """Tell the meter how many containers have devices."""
         self.meter.set(GRANTS_HELD, len(self.ledger.grants()), driver=self.driver.name)
+
+
+def _tell_given_again(grant: Grant) -> None:
+    """Log that the kubelet gives to a container what another one had: normally that has just ended."""
+    if grant.entry.finished:
+        ids = ",".join(grant.ids)
+        log_event(_log, logging.INFO, GIVEN_AGAIN, resource=grant.resource, ids=ids)
 
 
 def _check_replicas(rule: ResourceRule, wanted: Sequence[OfferedDevice]) -> None:

@@ -13,10 +13,11 @@ from typing import Final
 
 from claimsmith.errors import DeviceGrantedError, DeviceHeldError, DriverError, GrantRefusedError
 from claimsmith.model.names import DeviceId
-from claimsmith.node.checkpoint import Checkpoint
+from claimsmith.node.checkpoint import GRANTS_READER, Checkpoint
 from claimsmith.node.durable import locked, write_durable
 from claimsmith.node.entry import Grant, PreparedClaim, check_free
 from claimsmith.node.hardware import Hardware
+from claimsmith.node.ledger_owner import find_earlier_reader
 
 __all__ = ["CHECKPOINT_FILE", "LOCK_FILE", "Ledger"]
 
@@ -42,7 +43,7 @@ class Ledger:
         *,
         write: Callable[[Path, bytes], None] = write_durable,
     ) -> None:
-        self._lock = folder / LOCK_FILE
+        self._folder, self._lock = folder, folder / LOCK_FILE
         self._checkpoint = Checkpoint(folder / CHECKPOINT_FILE, rebuild, write=write)
         self._hardware: Hardware | None = None
         self._foreign: Mapping[DeviceId, str] = {}
@@ -109,6 +110,14 @@ class Ledger:
         It is not written down: the kubelet tells it again and again.
         """
         self._foreign = dict(held)
+
+    def find_earlier_reader(self) -> str:
+        """Return which living process would refuse to go on if there were a first grant; empty when none would.
+
+        Raises:
+            ConfigError: The folder can't be used.
+        """
+        return "" if self.grants() else find_earlier_reader(self._folder, GRANTS_READER)
 
     def check_claim(self, wanted: PreparedClaim) -> None:
         """Check that nobody else holds what a claim wants; the caller is writing.

@@ -19,10 +19,11 @@ from typing import Final, Self
 import msgspec
 
 from claimsmith.errors import ConfigError, DeviceOwnedError
+from claimsmith.node.checkpoint import VERSION
 from claimsmith.node.durable import build_unwritable, locked
 from claimsmith.telemetry import get_logger, log_event
 
-__all__ = ["DEVICE_PLUGIN_WAY", "DRA_WAY", "DriverOwner"]
+__all__ = ["DEVICE_PLUGIN_WAY", "DRA_WAY", "DriverOwner", "find_earlier_reader"]
 
 DRA_WAY: Final = "dra"
 DEVICE_PLUGIN_WAY: Final = "device plugin"
@@ -35,12 +36,20 @@ _log = get_logger("node")
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """What a process says of itself."""
+    """What a process says of itself.
+
+    Args:
+        reads: Up to which version it reads checkpoints; processes that do not say so are of the first one.
+    """
 
     pid: int
     ways: tuple[str, ...]
     instance: str = ""
     devices: tuple[str, ...] = ()
+    reads: int = 1
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({' and '.join(self.ways)})"
 
 
 class DriverOwner:
@@ -58,7 +67,7 @@ class DriverOwner:
 
     def __init__(self, folder: Path, *, driver: str, ways: Sequence[str], instance_uid: str = "") -> None:
         self._folder, self._driver = folder, driver
-        self._note = _Note(pid=os.getpid(), ways=tuple(ways), instance=instance_uid)
+        self._note = _Note(pid=os.getpid(), ways=tuple(ways), instance=instance_uid, reads=VERSION)
         self._path = folder / f"owner-{os.getpid()}-{os.urandom(3).hex()}.json"
         self._descriptor: int | None = None
         self._is_told = False
@@ -76,15 +85,15 @@ class DriverOwner:
                     raise DeviceOwnedError(
                         self._driver,
                         devices=", ".join(other.devices[:_SHOWN]) or "its devices",
-                        owner=f"process {other.pid} ({' and '.join(other.ways)})",
+                        owner=str(other),
                         ways=" and ".join(self._note.ways),
                     )
             self._descriptor = self._open()
-        try:
-            self._write()
-        except ConfigError:
-            self._give_back()
-            raise
+            try:
+                self._write()
+            except ConfigError:
+                self._give_back()
+                raise
         return self
 
     def __exit__(
@@ -145,6 +154,19 @@ class DriverOwner:
             os.ftruncate(self._descriptor, len(data))
         except OSError as error:
             raise build_unwritable(self._path, error) from error
+
+
+def find_earlier_reader(folder: Path, version: int) -> str:
+    """Return which process that offers the driver's devices can't read checkpoints of a version; empty: all can.
+
+    Args:
+        folder: The folder that belongs to the driver alone.
+
+    Raises:
+        ConfigError: The folder can't be used.
+    """
+    with locked(folder / _LOCK):
+        return next((str(note) for note in tuple(_living(folder)) if note.reads < version), "")
 
 
 def _living(folder: Path) -> Iterator[_Note]:
