@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,9 @@ from claimsmith.kube.client import KubeClient
 from tests.cluster.cleaning import delete_pods
 from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import configured
-from tests.cluster.manifests import claim, device_class, exactly, pod, template
+from tests.cluster.manifests import SLEEP, claim, device_class, exactly, pod, template
 from tests.cluster.recipe import NODE as NODE_NAME
-from tests.cluster.seen import LOOK, assert_sees, device_nodes
+from tests.cluster.seen import LOOK, assert_sees, device_nodes, variables
 from tests.cluster.story import Story
 from tests.cluster.views import find_double, look
 from tests.cluster.watching import (
@@ -45,9 +46,13 @@ SETTLED_S = 30.0
 """After which a pod that has a node counts as one that waits for its card."""
 
 
-def offered(passing: str = "cdi") -> str:
-    """Return a driver's entry that offers its devices as extended resources too."""
-    return f"    devicePlugin: {{resources: [{{resource: {RESOURCE}}}], passing: {passing}}}"
+def offered(passing: str = "cdi", rule: str = "") -> str:
+    """Return a driver's entry that offers its devices as extended resources too.
+
+    Args:
+        rule: Further fields of the resource, each behind a comma.
+    """
+    return f"    devicePlugin: {{resources: [{{resource: {RESOURCE}{rule}}}], passing: {passing}, preStart: true}}"
 
 
 def offers(amount: str) -> Callable[[Any], bool]:
@@ -83,7 +88,7 @@ async def delete(client: KubeClient, name: str) -> None:
     await wait_gone(client, POD, name, namespace="default")
 
 
-@pytest.mark.parametrize("passing", ["cdi", "edits"])
+@pytest.mark.parametrize("passing", ["cdi", "cdi-annotations", "edits"])
 async def test_a_container_gets_variable_device_node_and_mount_of_its_limit(
     real_cluster: RealCluster, client: KubeClient, passing: str
 ) -> None:
@@ -94,6 +99,67 @@ async def test_a_container_gets_variable_device_node_and_mount_of_its_limit(
         (device,) = device_nodes(log)
 
         assert_sees(log, [device])
+
+
+def places(devices: Any) -> list[tuple[str, list[int]]]:
+    """Return ids with their NUMA nodes, of devices of which the pod resources service tells."""
+    return sorted(
+        (id_, [int(node.get("ID", 0)) for node in item.get("topology", {}).get("nodes", ())])
+        for item in devices
+        for id_ in item["device_ids"]
+    )
+
+
+async def test_the_kubelet_knows_where_cards_sit_and_which_replicas_containers_have(
+    real_cluster: RealCluster, client: KubeClient
+) -> None:
+    apart = "gpus: [{model: A100-40, numaNode: 1}, {model: A100-40, numaNode: -1}]"
+    async with configured(real_cluster, client, apart, offered(rule=", replicas: 2")):
+        await wait_offered(real_cluster, client, 4)
+        story = Story(RealWorld(real_cluster, client))
+        offers = places(await story.allocatable())
+        names, seen = ("left", "middle", "right"), {}
+        for name in names:
+            await client.create(POD, pod(name, f"{LOOK}; {SLEEP}", limits=ONE))
+        for name in names:
+            found = await wait_for_object(client, POD, name, is_ready)
+            log = await real_cluster.wait_printed(found, "done")
+            (listed,) = await story.listed(name)
+            ((id_, nodes),) = places(listed["containers"][0]["devices"])
+            (card,) = device_nodes(log)
+            replica = variables(log)[f"{card.upper().replace('-', '_')}_SHARE_ID"]
+            seen[id_] = (f"{card}::{replica}", nodes)
+
+        sits = {"gpu-0": [1], "gpu-1": []}
+        assert offers == [(f"{card}::{replica}", nodes) for card, nodes in sits.items() for replica in range(2)]
+        assert seen == {id_: (id_, sits[id_.partition("::")[0]]) for id_ in seen}
+        assert sorted(ids_held(real_cluster)) == sorted([id_] for id_ in seen)
+        assert len(seen) == len(names)
+
+
+async def test_what_a_restarted_container_needs_is_made_again_before_it_starts(
+    real_cluster: RealCluster, client: KubeClient, tmp_path: Path
+) -> None:
+    async with configured(real_cluster, client, ONE_CARD, offered()):
+        await wait_offered(real_cluster, client, 1)
+        script = f"{LOOK}; echo ran $(ls /go); until mv /go/now /go/before; do sleep 1; done 2>/dev/null"
+        wanted = pod("user", script, limits=ONE, restartPolicy="Always")
+        (main,) = wanted["spec"]["containers"]
+        main["volumeMounts"] = [{"name": "go", "mountPath": "/go"}]
+        wanted["spec"]["volumes"] = [{"name": "go", "hostPath": {"path": str(tmp_path)}}]
+        await client.create(POD, wanted)
+        found = await wait_for_object(client, POD, "user", is_ready)
+        await real_cluster.wait_printed(found, "done")
+        (file,) = real_cluster.list_cdi_files()
+        file.unlink()
+        (tmp_path / "now").touch()
+        log = await real_cluster.wait_printed(found, "ran before")
+        first, second, _ = log.split("done\n")
+
+        assert_sees(first, ["gpu-0"])
+        assert_sees(second, ["gpu-0"])
+        assert ids_held(real_cluster) == [["gpu-0"]]
+        assert real_cluster.list_cdi_files() == [file]
 
 
 async def test_nothing_stays_of_a_pod_that_is_gone(real_cluster: RealCluster, client: KubeClient) -> None:
