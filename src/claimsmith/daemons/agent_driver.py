@@ -29,6 +29,7 @@ from claimsmith.publish.health_policy import HealthPolicy
 from claimsmith.publish.health_report import HealthReporter
 from claimsmith.publish.publisher import SlicePublisher
 from claimsmith.publish.taintrules import TaintRuleKeeper
+from claimsmith.sdk.answers import check_inventory
 from claimsmith.sdk.driver import Driver
 from claimsmith.telemetry import get_logger, log_event
 
@@ -228,10 +229,7 @@ class DriverLoop:
             raise DriverError(
                 f"driver {self._driver.name}: discover failed: {type(error).__name__}: {error}"
             ) from error
-        if not isinstance(found, Inventory):
-            kind = type(found).__name__
-            raise DriverError(f"driver {self._driver.name}: discover gave a {kind}, allowed an Inventory; correct it")
-        return found
+        return check_inventory(self._driver.name, found)
 
     def release(self, device: DeviceId) -> bool:
         """Take a device back into use by hand; tell whether a taint went. In the event loop only."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from claimsmith.errors import ClaimsmithError, DriverError
+from claimsmith.sdk.answers import check_prepared
 from claimsmith.telemetry import DRIVER_CALLS, DRIVER_SECONDS, Meter, get_logger, log_event
 
 __all__ = ["call_driver"]
@@ -26,11 +27,13 @@ def call_driver(operation: str, call: Callable[[], _Answer], *, driver: str, met
 
     Raises:
         ClaimsmithError: What the driver raised on purpose.
-        DriverError: Whatever else it raised.
+        DriverError: Whatever else it raised, or an answer of `prepare` that is of another type than it must be.
     """
     start, result = time.monotonic(), "error"
     try:
         answer = call()
+        if operation == "prepare":
+            check_prepared(driver, answer)
         result = "ok"
     except ClaimsmithError:
         raise

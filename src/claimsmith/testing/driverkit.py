@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
@@ -22,6 +22,7 @@ from claimsmith.model.names import DeviceId
 from claimsmith.model.prepared import ClaimKey, PrepareRequest, RequestedDevice
 from claimsmith.node.cdi import plan_cdi_spec
 from claimsmith.publish.content import plan_content
+from claimsmith.sdk.answers import check_inventory, check_prepared
 from claimsmith.sdk.driver import Driver, WatchesInventory, WatchesPrepared
 from claimsmith.testing.builders import NODE, claim_key
 from claimsmith.testing.grantbench import GrantBench
@@ -33,6 +34,7 @@ __all__ = ["DriverKit"]
 _END_S: Final = 5.0
 _DEVICES_MAX: Final = 64
 _MESSAGE_MAX: Final = 1024
+_NAME: Final = "a DNS subdomain of at most 63 characters such as gpu.example.com"
 
 
 class DriverKit:
@@ -51,7 +53,7 @@ class DriverKit:
         """The name is a DNS subdomain of at most 63 characters, the same at every start."""
         name = self.make_driver().name
 
-        assert [str(issue) for issue in check_driver_name(name, "name")] == []
+        assert not any(check_driver_name(name, "name")), f"found name {name!r}, allowed {_NAME}; set `name`"
         assert self.make_driver().name == name, "found another name at the second start, allowed one and the same"
 
     def test_discover_finds_devices(self) -> None:
@@ -70,8 +72,9 @@ class DriverKit:
         """The API server takes every device and counter set: names, values, limits."""
         driver = self.make_driver()
 
-        contents = plan_content(driver.name, driver.discover(), node=self.node)
-        assert [str(problem) for item in contents for problem in item.problems] == []
+        contents = plan_content(driver.name, check_inventory(driver.name, driver.discover()), node=self.node)
+        problems = [str(problem) for item in contents for problem in item.problems]
+        assert not problems, "\n".join(problems)
 
     # --- what containers get ------------------------------------------------------------------------------------------
 
@@ -80,16 +83,20 @@ class DriverKit:
         driver = self.make_driver()
 
         for asked in self._requests(driver):
-            prepared = driver.prepare(asked)
+            prepared = check_prepared(driver.name, driver.prepare(asked))
             driver.unprepare(asked.claim)
-            assert [answer.device for answer in prepared.devices] == list(asked.devices)
+            found = [answer.device for answer in prepared.devices]
+            assert found == list(asked.devices), (
+                f"found answers for {_name_all(found)}, allowed one for each of {_name_all(asked.devices)}; "
+                "answer with the RequestedDevice as it was asked"
+            )
 
     def test_edits_are_valid(self) -> None:
         """Environment, device nodes, mounts and hooks are what container runtimes take."""
         driver = self.make_driver()
 
         for asked in self._requests(driver):
-            prepared = driver.prepare(asked)
+            prepared = check_prepared(driver.name, driver.prepare(asked))
             driver.unprepare(asked.claim)
             plan_cdi_spec(asked, prepared, driver=driver.name, boot_id="kit")
 
@@ -111,7 +118,7 @@ class DriverKit:
         restarted = self.make_driver()
         second = restarted.prepare(asked)
         restarted.unprepare(asked.claim)
-        assert first == second
+        assert first == second, f"found another answer for {asked.devices[0].id} after a restart"
 
     def test_devices_are_independent(self) -> None:
         """Preparing and unpreparing one device leaves a claim with another one alone."""
@@ -120,7 +127,8 @@ class DriverKit:
         answers = [driver.prepare(asked) for asked in requests]
 
         driver.unprepare(requests[0].claim)
-        assert [driver.prepare(asked) for asked in requests[1:]] == answers[1:]
+        again = [driver.prepare(asked) for asked in requests[1:]]
+        assert again == answers[1:], "found another answer once a claim with another device was unprepared"
         for asked in requests[1:]:
             driver.unprepare(asked.claim)
 
@@ -130,9 +138,12 @@ class DriverKit:
         devices = tuple(device for asked in self._requests(driver, together=True) for device in asked.devices)
         asked = PrepareRequest(claim=claim_key("several"), devices=devices)
 
-        prepared = driver.prepare(asked)
+        prepared = check_prepared(driver.name, driver.prepare(asked))
         driver.unprepare(asked.claim)
-        assert {answer.device.id for answer in prepared.devices} == {device.id for device in devices}
+        found = [answer.device for answer in prepared.devices]
+        assert {device.id for device in found} == {device.id for device in devices}, (
+            f"found answers for {_name_all(found)}, allowed one for each of {_name_all(devices)}"
+        )
         plan_cdi_spec(asked, prepared, driver=driver.name, boot_id="kit")
 
     def test_unprepare_of_an_unknown_claim_is_fine(self) -> None:
@@ -149,13 +160,15 @@ class DriverKit:
         """The next claim gets a device in the same way as the first one."""
         driver = self.make_driver()
         asked = self._requests(driver)[0]
-        first = driver.prepare(asked)
+        first = check_prepared(driver.name, driver.prepare(asked))
         driver.unprepare(asked.claim)
 
         later = replace(asked, claim=claim_key("later"))
-        second = driver.prepare(later)
+        second = check_prepared(driver.name, driver.prepare(later))
         driver.unprepare(later.claim)
-        assert [answer.device for answer in second.devices] == [answer.device for answer in first.devices]
+        assert [answer.device for answer in second.devices] == [answer.device for answer in first.devices], (
+            f"found other devices for the claim that came later than {_name_all(asked.devices)}"
+        )
 
     def test_discover_and_prepare_go_together(self) -> None:
         """They run in different threads at the same time, and disturb each other in nothing."""
@@ -176,13 +189,15 @@ class DriverKit:
         driver = self.make_driver()
         asked = self._requests(driver)[0]
 
-        assert asyncio.run(_over_sockets(driver, asked, self.node)) == ()
+        left = asyncio.run(_over_sockets(driver, asked, self.node))
+        assert not left, f"found {', '.join(left)} left behind, allowed nothing"
 
     def test_works_as_a_device_plugin(self) -> None:
         """Listed, given to containers and given back over the kubelet's other protocol, with nothing left behind."""
         driver = self.make_driver()
 
-        assert asyncio.run(_as_device_plugin(driver, self.node)) == ()
+        left = asyncio.run(_as_device_plugin(driver, self.node))
+        assert not left, f"found {', '.join(left)} left behind, allowed nothing"
 
     # --- what changes -------------------------------------------------------------------------------------------------
 
@@ -213,7 +228,7 @@ class DriverKit:
         """Return the devices by identity; only those that can be in use at the same time if asked for."""
         return {
             DeviceId(driver.name, pool.name or self.node, device.name): device
-            for pool in driver.discover().pools
+            for pool in check_inventory(driver.name, driver.discover()).pools
             for device in (_go_together(pool) if together else pool.devices)
         }
 
@@ -227,9 +242,9 @@ class DriverKit:
         ]
 
     def _watch_health(self, driver: Driver) -> list[DeviceHealth]:
-        """Return what is reported until the first pause."""
+        """Return what is reported until the second pause: a watch may begin with one."""
         reported: list[DeviceHealth] = []
-        stop = _StopAtFirstWait()
+        stop = _StopAtSecondWait()
         thread = threading.Thread(
             target=driver.watch_health, args=(lambda *devices: reported.extend(devices), stop), daemon=True
         )
@@ -247,18 +262,25 @@ class DriverKit:
         return not thread.is_alive()
 
 
-class _StopAtFirstWait:
-    """A stop signal that ends a watch as soon as it has nothing more to say."""
+class _StopAtSecondWait:
+    """A stop signal whose first wait takes no time, and that ends a watch at the second one."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
+        self._has_waited = False
 
     def is_set(self) -> bool:
         return self.event.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        self.event.set()
-        return True
+        if self._has_waited:
+            self.event.set()
+        self._has_waited = True
+        return self.event.is_set()
+
+
+def _name_all(devices: Iterable[RequestedDevice]) -> str:
+    return ", ".join(str(device.id) for device in devices) or "none"
 
 
 def _requested(device_id: DeviceId, device: Device, index: int) -> RequestedDevice:

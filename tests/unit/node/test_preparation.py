@@ -264,6 +264,15 @@ def test_whatever_a_driver_raises_is_an_error_of_the_claim(bench: Bench, error: 
         bench.start().prepare(ask())
 
 
+def test_a_prepare_that_answers_nothing_is_told_what_it_must_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.driver, "prepare", lambda request: None)
+
+    with pytest.raises(DriverError, match=r"prepare gave None, allowed a PreparedDevices; correct it$"):
+        bench.start().prepare(ask())
+
+
 def test_a_claim_whose_preparation_failed_holds_its_devices_until_it_is_unprepared(bench: Bench) -> None:
     def fail(operation: str) -> None:
         if operation == "prepare":

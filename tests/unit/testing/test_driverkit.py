@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import pytest
 
@@ -106,6 +107,12 @@ class TooLongValue(Good):
         return Inventory.of(b.device("dev-0", attributes={"model": "m" * 65}))
 
 
+class AmountAsText(Good):
+    def discover(self) -> Inventory:
+        text: Any = "24Gi"
+        return Inventory.of(replace(b.device("dev-0"), capacity={"memory": text}))
+
+
 class UnknownCounter(Good):
     def discover(self) -> Inventory:
         return Inventory.of(b.device("dev-0", counters=[b.consumes("card", {"x": 1})]))
@@ -114,6 +121,12 @@ class UnknownCounter(Good):
 class AnswersForNothing(Good):
     def prepare(self, request: PrepareRequest) -> PreparedDevices:
         return PreparedDevices(devices=())
+
+
+class ReturnsNothing(Good):
+    def prepare(self, request: PrepareRequest) -> PreparedDevices:
+        nothing: Any = None
+        return cast(PreparedDevices, nothing)
 
 
 class RelativePath(Good):
@@ -208,6 +221,12 @@ class UnknownDeviceSick(Good):
         report(DeviceHealth(device="dev-9", healthy=False))
 
 
+class UnknownDeviceSickAfterAPause(Good):
+    def watch_health(self, report: ReportHealth, stop: StopSignal) -> None:
+        while not stop.wait(60):
+            report(DeviceHealth(device="dev-9", healthy=False))
+
+
 class TooMuchToSay(Good):
     def watch_health(self, report: ReportHealth, stop: StopSignal) -> None:
         report(DeviceHealth(device="dev-0", healthy=False, message="x" * 1025))
@@ -236,7 +255,9 @@ class EndlessInventoryWatch(Good):
         ("test_discover_gives_the_same_answer_twice", OtherUuidAtEachStart),
         ("test_inventory_fits_the_api", TooLongValue),
         ("test_inventory_fits_the_api", UnknownCounter),
+        ("test_inventory_fits_the_api", AmountAsText),
         ("test_prepare_answers_for_each_device", AnswersForNothing),
+        ("test_prepare_answers_for_each_device", ReturnsNothing),
         ("test_edits_are_valid", RelativePath),
         ("test_prepare_is_idempotent", OtherAnswerEachTime),
         ("test_prepare_gives_the_same_answer_after_a_restart", ForgetsAtRestart),
@@ -248,6 +269,7 @@ class EndlessInventoryWatch(Good):
         ("test_works_on_real_sockets", LeavesFilesBehind),
         ("test_works_as_a_device_plugin", KnowsClaimsAlone),
         ("test_health_names_known_devices", UnknownDeviceSick),
+        ("test_health_names_known_devices", UnknownDeviceSickAfterAPause),
         ("test_health_names_known_devices", TooMuchToSay),
         ("test_watches_end_when_they_are_asked_to", EndlessWatch),
         ("test_watches_end_when_they_are_asked_to", EndlessInventoryWatch),
@@ -263,8 +285,10 @@ def test_a_bad_driver_fails_the_test_that_is_about_it(
         def make_driver(self) -> Driver:
             return bad()
 
-    with pytest.raises((AssertionError, ClaimsmithError, KeyError)):
+    with pytest.raises((AssertionError, ClaimsmithError, KeyError)) as caught:
         getattr(Kit(), test)()
+    # pytest explains no assertion of a package that is installed, so each has a sentence of its own.
+    assert str(caught.value)
 
 
 def test_every_test_of_the_kit_has_a_driver_that_fails_it() -> None:
