@@ -39,9 +39,16 @@ def find_cgroups(name: str) -> list[Path]:
 
 
 def list_processes(name: str) -> list[int]:
-    """Return the processes of a cgroup and of those below it."""
-    files = (path for folder in find_cgroups(name) for path in folder.rglob("cgroup.procs"))
-    return [int(line) for path in files for line in path.read_text().split()]
+    """Return the processes of a cgroup and of those below it; those of pods come and go meanwhile."""
+    folders = (Path(found) for folder in find_cgroups(name) for found, _, _ in os.walk(folder))
+    return [int(line) for folder in folders for line in _read_procs(folder).split()]
+
+
+def _read_procs(folder: Path) -> str:
+    try:
+        return (folder / "cgroup.procs").read_text()
+    except OSError:
+        return ""
 
 
 def _hierarchies() -> list[Path]:

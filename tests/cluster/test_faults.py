@@ -91,6 +91,20 @@ async def test_slices_that_somebody_deletes_are_back_soon(real_cluster: RealClus
         await wait_for(client, RESOURCE_SLICE, replaced(before), timeout_s=SOON_S)
 
 
+async def test_sockets_that_somebody_deletes_are_back_soon(real_cluster: RealCluster, client: KubeClient) -> None:
+    async with serving(real_cluster, client, CARDS) as agent:
+        await create_template(client)
+        folders = (real_cluster.paths.folder_of(DRIVER), real_cluster.paths.plugins_registry)
+        sockets = [path for folder in folders for path in folder.iterdir() if path.is_socket()]
+        assert len(sockets) == 2
+        for path in sockets:
+            path.unlink()
+        await agent.wait_logged("The kubelet has registered the plugin", count=2, timeout_s=SOON_S)
+        await run_pod(client, "late")
+
+        assert all(path.is_socket() for path in sockets)
+
+
 async def test_a_pod_goes_on_over_a_restart_of_the_kubelet(real_cluster: RealCluster, client: KubeClient) -> None:
     async with serving(real_cluster, client, CARDS) as agent:
         await create_template(client)

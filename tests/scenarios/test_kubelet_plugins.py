@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import grpc.aio
 import pytest
 
 from claimsmith.api.kinds import RESOURCE_SLICE
 from claimsmith.embedded.kubelet.plugins import DraPlugins
 from claimsmith.embedded.kubelet.watcher import PluginInfo, PluginWatcher
 from claimsmith.errors import PluginRefusedError, PodStartError
-from claimsmith.kubelet.services import DRA_PLUGIN_TYPE, DRA_V1, DRA_V1BETA1
+from claimsmith.kubelet.pluginregistration_v1_pb2 import InfoRequest
+from claimsmith.kubelet.pluginregistration_v1_pb2 import PluginInfo as Info
+from claimsmith.kubelet.services import DRA_PLUGIN_TYPE, DRA_V1, DRA_V1BETA1, GET_INFO
 from claimsmith.node.registration import Registration
-from claimsmith.node.sockets import SocketServer
+from claimsmith.node.sockets import SocketServer, remove_dead_sockets, unary_handler
 from tests.scenarios.embedded_node import NODE, EmbeddedNode, embedded_node
 from tests.unit.node.recording_driver import RecordingDriver
 
@@ -47,6 +52,58 @@ async def test_a_plugin_whose_socket_vanishes_is_dropped(node: EmbeddedNode) -> 
 
         with pytest.raises(PodStartError, match=f"DRA driver {DRIVER} is not registered"):
             endpoint_of(node)
+
+
+async def test_sockets_that_somebody_removes_are_served_again(node: EmbeddedNode) -> None:
+    service = node.paths.folder_of(DRIVER) / "dra.sock"
+    async with node.running(), node.serving(RecordingDriver()) as plugin:
+        service.unlink()
+        (node.paths.plugins_registry / f"{DRIVER}-reg.sock").unlink()
+        await node.kubelet.check_plugins()
+        await plugin.restore_sockets()
+        await node.kubelet.check_plugins()
+
+        assert endpoint_of(node) == str(service)
+        assert service.is_socket()
+        assert remove_dead_sockets([service]) == ()
+
+
+async def test_a_call_goes_on_while_its_socket_is_served_again(node: EmbeddedNode) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: InfoRequest) -> Info:
+        begun.set()
+        await may_end.wait()
+        return Info(name="slow")
+
+    node.paths.make()
+    server = SocketServer(node.paths.plugins_registry / "slow.sock", [unary_handler(GET_INFO, answer)])
+    await server.start()
+    try:
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(ask(server.path))
+            await begun.wait()
+            server.path.unlink()
+            assert server.is_lost
+            await server.serve_again()
+            may_end.set()
+
+        assert not server.is_lost
+        assert first.result().name == (await ask(server.path)).name == "slow"
+    finally:
+        await server.stop()
+
+
+async def ask(path: Path) -> Info:
+    """Ask a registration socket who is there."""
+    async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
+        call = channel.unary_unary(
+            GET_INFO.path,
+            request_serializer=GET_INFO.request.SerializeToString,
+            response_deserializer=GET_INFO.response.FromString,
+        )
+        answer: Info = await call(InfoRequest(), timeout=60)
+        return answer
 
 
 async def test_of_two_instances_the_one_that_came_last_is_used_until_it_goes(node: EmbeddedNode) -> None:

@@ -38,6 +38,8 @@ __all__ = ["BOOT_ID_FILE", "NodePlugin", "PluginOptions", "read_boot_id"]
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 """The kernel makes a new id at each boot. Source: random(4)."""
 
+_SOCKETS_S: Final = 1.0
+
 _log = get_logger("node")
 
 
@@ -143,6 +145,7 @@ class NodePlugin:
         self.unanswered: tuple[ClaimKey, ...] = ()
         """Claims whose preparation a stopped process had begun."""
         self._make_servers(chosen)
+        self._lost = ""
         self._stack = AsyncExitStack()
 
     def _make_preparation(self, boot_id: str, options: PluginOptions) -> Preparation:
@@ -184,6 +187,9 @@ class NodePlugin:
                 await server.start()
                 stack.push_async_callback(server.stop)
             self._remove_dead_sockets()
+            if self.is_serving:
+                keeping = asyncio.create_task(self._keep_sockets(), name=f"sockets {self._driver.name}")
+                stack.callback(keeping.cancel)
             if self._reports is not None:
                 reporting = asyncio.create_task(self._reports.run(self._known()), name=f"status {self._driver.name}")
                 stack.callback(reporting.cancel)
@@ -201,6 +207,33 @@ class NodePlugin:
         found = (path for folder, pattern in places.items() for path in folder.glob(pattern))
         for path in remove_dead_sockets(found):
             log_event(_log, logging.INFO, "A dead socket is removed", driver=name, socket=path)
+
+    async def _keep_sockets(self) -> None:
+        """Look again and again whether somebody has removed a socket: nothing else would tell the kubelet of us."""
+        while True:
+            await asyncio.sleep(_SOCKETS_S)
+            await self.restore_sockets()
+
+    async def restore_sockets(self) -> None:
+        """Serve again on sockets that somebody has removed or replaced, the service first."""
+        for server in (self._service, self._registrar):
+            if not server.is_lost:
+                continue
+            try:
+                await server.serve_again()
+            except ConfigError as error:
+                self._note_lost(str(error))
+                return
+            self._lost = ""
+            log_event(
+                _log, logging.WARNING, "A socket was removed and is served again",
+                driver=self._driver.name, socket=server.path,
+            )  # fmt: skip
+
+    def _note_lost(self, reason: str) -> None:
+        if reason != self._lost:
+            log_event(_log, logging.WARNING, "A socket can't be served again", driver=self._driver.name, reason=reason)
+        self._lost = reason
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

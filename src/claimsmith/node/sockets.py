@@ -37,6 +37,8 @@ __all__ = ["Handler", "SocketServer", "remove_dead_sockets", "stream_handler", "
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
 _GRACE_S: Final = 1.0
+_LONGEST_CALL_S: Final = 45.0
+"""Source: defaultClientCallTimeout in pkg/kubelet/cm/dra/plugin/dra_plugin.go of kubernetes v1.37.2."""
 _COVER: Final = re.compile(r"\.[0-9a-f]{6}")
 _OLD_S: Final = 60.0
 
@@ -124,6 +126,7 @@ class SocketServer:
         self._handlers = tuple(handlers)
         self._server: grpc.aio.Server | None = None
         self._inode: tuple[int, int] | None = None
+        self._endings: dict[grpc.aio.Server, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Serve.
@@ -142,7 +145,7 @@ class SocketServer:
         try:
             if self._cover is not None:
                 _remove_old_covers(self._cover.parent)
-                self._cover.mkdir()
+                self._cover.mkdir(exist_ok=True)
             server.add_insecure_port(f"unix:{self._hidden}")
             await _start_whole(server)
             os.rename(self._hidden, self.path)
@@ -157,9 +160,28 @@ class SocketServer:
             ) from error
         self._server, self._inode = server, _inode_of(self.path)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody has removed or replaced the socket that is served."""
+        return self._server is not None and _inode_of(self.path) != self._inode
+
+    async def serve_again(self) -> None:
+        """Serve on a new socket of the same name; calls that run on the one before go on, new ones come here.
+
+        Raises:
+            ConfigError: As from `start`; what was served before goes on.
+        """
+        before = self._server
+        await self.start()
+        if before is not None:
+            ending = asyncio.create_task(self._end(before, _LONGEST_CALL_S), name=f"end {self.path.name}")
+            self._endings[before] = ending
+            ending.add_done_callback(lambda _: self._endings.pop(before, None))
+
     async def stop(self) -> None:
         """Take the socket away, if it is still this server's, and end after the running calls; may be called twice."""
         server, self._server = self._server, None
+        await asyncio.gather(*(self._end(before, _GRACE_S) for before in tuple(self._endings)))
         if server is None:
             return
         if self._inode is not None and _inode_of(self.path) == self._inode:
