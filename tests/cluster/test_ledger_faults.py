@@ -350,36 +350,3 @@ async def test_a_version_that_knows_no_grants_refuses_to_overlap_with_one_that_h
         await delete_pods(client)
 
         assert is_empty(await settle(real_cluster, client, is_empty))
-
-
-async def test_a_version_that_knows_no_grants_refuses_calls_while_there_are_some_and_the_next_one_goes_on(
-    real_cluster: RealCluster, client: KubeClient, tmp_path: Path
-) -> None:
-    plain, folder = write_config(tmp_path), tmp_path / "both"
-    folder.mkdir()
-    both, older = write_config(folder, offered()), change_startup(tmp_path / "older", OLDER)
-    await create_template(client)
-    async with retrying(client), instance(real_cluster, "1111-old", plain, older) as old:
-        await wait_published(client, DRIVER)
-        await run_claim(client, "goes")
-        async with instance(real_cluster, "2222-new", both, {}):
-            await wait_offered(real_cluster, client, CARDS - 1)
-            await run_limit(client, "limit-0")
-            before = await settle(real_cluster, client, lambda views: len(views.ledger) == len(views.kubelet) == 2)
-        await client.create(POD, pod("late", claims={"gpu": "gpu"}))
-        prepare = await old.wait_logged("Claim not prepared")
-        await client.delete(POD, "goes", namespace="default")
-        unprepare = await old.wait_logged("Claim not unprepared")
-        refused = await look(real_cluster, client, driver=DRIVER, resource=RESOURCE)
-        async with instance(real_cluster, "3333-new", both, {}):
-            await wait_for_object(client, POD, "late", is_ready)
-            await wait_gone(client, POD, "goes", namespace="default")
-            after = await settle(real_cluster, client, lambda views: views.kubelet.keys() == views.ledger.keys())
-            await delete_pods(client)
-
-            assert is_empty(await settle(real_cluster, client, is_empty))
-
-    assert all("found version 2" in line["fields"]["reason"] for line in (prepare, unprepare))
-    assert refused.ledger == before.ledger
-    assert holder_of(after.kubelet, "pod limit-0") == holder_of(before.kubelet, "pod limit-0") != []
-    assert len(after.ledger) == 2
