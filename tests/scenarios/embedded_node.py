@@ -111,9 +111,9 @@ class EmbeddedNode:
         self.source = PodDispatcher(self.pods)
         self.kubelet = self.new_kubelet()
 
-    def new_kubelet(self) -> EmbeddedKubelet:
+    def new_kubelet(self, source: PodDispatcher | None = None) -> EmbeddedKubelet:
         services = ClusterServices(
-            pods=self.source,
+            pods=source or self.source,
             claims=StoredClaims(self.client),
             events=self.events,
             logs=self.logs,

@@ -9,9 +9,10 @@ import pytest
 
 from claimsmith.api.kinds import NODE as NODES
 from claimsmith.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from claimsmith.embedded.kubelet.sources import PodDispatcher, bound_pods
 from claimsmith.errors import NotFoundError
 from claimsmith.testing.builders import result
-from tests.scenarios.embedded_node import NODE, EmbeddedNode, embedded_node, uid_of
+from tests.scenarios.embedded_node import NODE, EmbeddedNode, embedded_node, task, uid_of
 from tests.unit.node.recording_driver import RecordingDriver
 
 DRIVER = RecordingDriver.name
@@ -302,6 +303,26 @@ async def test_a_restarted_kubelet_takes_over_its_pods_and_ends_them_in_time(
 
         assert plugin.prepared() == ()
         assert driver.calls == [("prepare", claim), ("unprepare", claim)]
+
+
+async def test_a_restarted_kubelet_leaves_pods_alone_of_which_it_hears_late(
+    node: EmbeddedNode, driver: RecordingDriver
+) -> None:
+    async with node.plugin(driver):
+        async with node.running() as first:
+            await first.check_plugins()
+            await node.run_pod("p", "gpu-0")
+        await node.client.patch(RESOURCE_CLAIM, "p", {"metadata": {"finalizers": None}}, namespace="default")
+        await node.client.delete(RESOURCE_CLAIM, "p", namespace="default")
+        pods = bound_pods(node.client)
+        second = node.new_kubelet(PodDispatcher(pods))
+        async with node.running(second):
+            await second.check_plugins()
+            async with task(pods.run()):
+                node.time.advance(2)
+                await node.reaches("p", "Succeeded")
+
+        assert "FailedPrepareDynamicResources" not in [reason for reason, _ in node.events.messages]
 
 
 async def test_a_restarted_kubelet_gives_back_what_pods_used_that_are_gone(

@@ -42,6 +42,8 @@ __all__ = ["ClusterServices", "EmbeddedKubelet", "KubeletClient", "NodeConfig"]
 _log = get_logger("embedded.kubelet")
 _VERSION: Final = "v1.37.2"
 _PERIOD_S: Final = 0.5
+_PATIENCE_S: Final = 5.0
+"""How long a plugin that answers late may hold up all else that is looked at regularly."""
 _LOST_S: Final = 30.0
 """How long a driver may be out of reach before its slices are removed. Source: kubelet v1.37.2 cm/dra."""
 
@@ -191,13 +193,14 @@ class EmbeddedKubelet:
             self._group = None
             self._ready.clear()
             self._services.pods.detach(self.config.name)
+            await self._watcher.close()
             await self.plugins.close()
             await self._device_plugins.close()
             await server.stop()
 
     async def check_plugins(self) -> None:
         """Look for plugins that came or went, and remove the slices of drivers that have been away for long."""
-        await self._watcher.sync()
+        await self._watcher.sync(patience_s=_PATIENCE_S)
         await self._wipe_lost_drivers()
         self._health.check()
         self._amounts.request_regular(self._clock.now_s())
@@ -301,7 +304,6 @@ class EmbeddedKubelet:
                 self._lost_since_s[driver] = float("inf")
         if not self._wiped and await self._wipe_slices(""):
             self._wiped = True
-        self._is_new = True
 
     async def _wipe_slices(self, driver: str) -> bool:
         """Remove the node's slices of a driver, of all drivers without one; tell whether that could be done."""

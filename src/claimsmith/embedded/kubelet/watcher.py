@@ -64,13 +64,18 @@ class PluginHandler(Protocol):
 
 @dataclass(slots=True)
 class _Seen:
-    """A socket in the folder: which file it is, and what came of it."""
+    """A socket in the folder: which file it is, and what came of it.
+
+    Args:
+        trying: The registration that is under way.
+    """
 
     inode: int
     made_ns: int
     info: PluginInfo | None = None
     failures: int = 0
     pause: int = 0
+    trying: asyncio.Task[None] | None = None
 
 
 class PluginWatcher:
@@ -86,25 +91,55 @@ class PluginWatcher:
         self._seen: dict[str, _Seen] = {}
         self._syncing = asyncio.Lock()
 
-    async def sync(self) -> None:
-        """Compare the folder with what is registered, once; a plugin that fails is tried again in later passes."""
+    async def sync(self, *, patience_s: float | None = None) -> None:
+        """Compare the folder with what is registered, once; a plugin that fails is tried again in later passes.
+
+        Args:
+            patience_s: How long to wait for plugins that answer late, whose registration goes on meanwhile; None: until
+                each has registered or failed.
+        """
         async with self._syncing:
             found = _list_sockets(self._folder)
             for name in [name for name, seen in self._seen.items() if found.get(name) != (seen.inode, seen.made_ns)]:
                 await self._drop(self._seen.pop(name))
             for name, (inode, made_ns) in found.items():
                 self._seen.setdefault(name, _Seen(inode, made_ns))
-            waiting = [(name, seen) for name, seen in self._seen.items() if seen.info is None]
-            await asyncio.gather(*(self._try(name, seen) for name, seen in waiting))
+            begun = self._begin()
+            waited = begun if patience_s is not None else [seen.trying for seen in self._seen.values() if seen.trying]
+            if waited:
+                await asyncio.wait(waited, timeout=patience_s)
+            self._reap()
+
+    async def close(self) -> None:
+        """Give up the registrations that are under way; what is registered stays."""
+        await asyncio.gather(*(_give_up(seen) for seen in self._seen.values()))
+
+    def _begin(self) -> list[asyncio.Task[None]]:
+        """Begin to register what waits for that; one that answers late is not asked again meanwhile."""
+        begun = []
+        for name, seen in self._seen.items():
+            if seen.info is not None or seen.trying is not None:
+                continue
+            if seen.pause > 0:
+                seen.pause -= 1
+                continue
+            seen.trying = asyncio.create_task(self._try(name, seen), name=f"register {name}")
+            begun.append(seen.trying)
+        return begun
+
+    def _reap(self) -> None:
+        """Take note of what is over; a fault of ours is raised."""
+        for seen in self._seen.values():
+            if seen.trying is not None and seen.trying.done():
+                done, seen.trying = seen.trying, None
+                done.result()
 
     async def _drop(self, seen: _Seen) -> None:
+        await _give_up(seen)
         if seen.info is not None:
             await self._handlers[seen.info.type].deregister(seen.info)
 
     async def _try(self, name: str, seen: _Seen) -> None:
-        if seen.pause > 0:
-            seen.pause -= 1
-            return
         try:
             seen.info = await self._register(self._folder / name)
         except PluginRefusedError as error:
@@ -129,7 +164,7 @@ class PluginWatcher:
                 raise
             try:
                 await _call(channel, NOTIFY, messages.RegistrationStatus(plugin_registered=True))
-            except PluginRefusedError:
+            except (PluginRefusedError, asyncio.CancelledError):
                 await self._handlers[info.type].deregister(info)
                 raise
             return info
@@ -143,6 +178,14 @@ class PluginWatcher:
         if not info.name:
             raise PluginRefusedError("plugin: found no name, allowed the name of a driver; correct the plugin")
         await handler.register(info)
+
+
+async def _give_up(seen: _Seen) -> None:
+    """End a registration that is under way, and return when it has ended."""
+    trying, seen.trying = seen.trying, None
+    if trying is not None:
+        trying.cancel()
+        await asyncio.gather(trying, return_exceptions=True)
 
 
 async def _call(channel: grpc.aio.Channel, method: Method[Any, Any], message: Any) -> Any:
