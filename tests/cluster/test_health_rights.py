@@ -22,6 +22,8 @@ from tests.cluster.rights import SPACE, granted, why_refused
 from tests.cluster.watching import wait_for, wait_for_object
 
 DRIVER, ACCOUNT, OTHER = "sim.claimsmith.dev", "claimsmith-agent", "node-b"
+POOL = "lab"
+"""Named in the settings, from which the policy knows it."""
 CONFIG = """\
 apiVersion: claimsmith.dev/v1alpha1
 kind: AgentConfiguration
@@ -31,8 +33,8 @@ spec:
     settings: [devices.yaml]
     health: {taints: rules, rules: [{causes: ["*"], returns: false}]}
 """
-FAILED = "gpus: [{model: A100-40, fault: xid-79}]"
-WELL = "gpus: [{model: A100-40}]"
+FAILED = f"{{pool: {POOL}, nodes: [{OWN}], gpus: [{{model: A100-40, fault: xid-79}}]}}"
+WELL = f"{{pool: {POOL}, nodes: [{OWN}], gpus: [{{model: A100-40}}]}}"
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,7 @@ async def running(cluster: RealCluster, client: KubeClient, folder: Path, token:
 async def test_an_agent_keeps_rules_and_obeys_releases(
     deployed: RealCluster, client: KubeClient, folder: Path, token: Path
 ) -> None:
-    device = parse_device_id(f"{DRIVER}/{OWN}/gpu-0")
+    device = parse_device_id(f"{DRIVER}/{POOL}/gpu-0")
     async with running(deployed, client, folder, token) as agent:
         (rule,) = await wait_for(client, DEVICE_TAINT_RULE, lambda rules: len(rules) == 1)
         await asyncio.to_thread(replace_text, folder / "devices.yaml", WELL)
@@ -89,7 +91,7 @@ async def test_an_agent_keeps_rules_and_obeys_releases(
             await wait_for_object(client, NODE, OWN, lambda node: not read_releases(node))
         await agent.wait_logged("Device released by hand")
 
-        assert rule["spec"]["deviceSelector"] == {"driver": DRIVER, "pool": OWN, "device": "gpu-0"}
+        assert rule["spec"]["deviceSelector"] == {"driver": DRIVER, "pool": POOL, "device": "gpu-0"}
         assert [owner["name"] for owner in rule["metadata"]["ownerReferences"]] == [OWN]
 
 

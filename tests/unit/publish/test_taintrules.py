@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+import pytest
 
 from claimsmith.model.names import DeviceId
 from claimsmith.publish.health import Failure
 from claimsmith.publish.health_policy import UNHEALTHY_KEY, Effect
 from claimsmith.publish.taintrules import RuleOwner, RulePlan, plan_taint_rules
+from claimsmith.validate.names import check_subdomain
 
 OWNER = RuleOwner(node="node-a", node_uid="u1")
 GPU = DeviceId("gpu.example.test", "node-a", "gpu-0")
@@ -44,6 +48,19 @@ def test_a_rule_goes_when_its_node_goes() -> None:
     (rule,) = plan(failure()).creates
 
     assert [(item["kind"], item["uid"]) for item in rule["metadata"]["ownerReferences"]] == [("Node", "u1")]
+
+
+@pytest.mark.parametrize("node", ["node-a", f"{'a' * 45}.{'b' * 30}"], ids=["short", "long"])
+def test_a_rule_has_a_name_that_no_other_node_may_take(node: str) -> None:
+    owner = RuleOwner(node=node)
+    (rule,) = plan(failure(), owner=owner).creates
+
+    assert re.fullmatch(f"claimsmith-health-{re.escape(owner.label.replace('.-', '-'))}-[0-9a-f]{{20}}", name_of(rule))
+    assert list(check_subdomain(name_of(rule), "name")) == []
+
+
+def name_of(rule: dict[str, Any]) -> str:
+    return str(rule["metadata"]["name"])
 
 
 def test_rules_that_are_right_are_left_alone() -> None:
