@@ -14,8 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from claimsmith.api.kinds import NODE, POD
+from claimsmith.api.manifests import parse_manifests
+from claimsmith.daemons.clusterplan import plan_cluster
+from claimsmith.daemons.playground import Playground
 from claimsmith.drivers.simulated.driver import ClaimSettings, SimulatedDriver
 from claimsmith.embedded.kubelet.cdi_registry import MergedEdits
+from claimsmith.kube.client import KubeClient
 from claimsmith.sdk.driver import Driver, DriverContext
 from claimsmith.sdk.registry import create_drivers
 from claimsmith.sdk.strict import parse_strictly
@@ -25,6 +30,7 @@ from claimsmith.testing.grantbench import GrantBench
 from claimsmith.testing.socketbench import SocketBench
 from tests.scenarios.embedded_node import embedded_node
 from tests.scenarios.granting_node import reaches, registered, serving_beside, start, wanting
+from tests.scenarios.test_kubelet_cluster import become, in_phase
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE_BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -35,6 +41,7 @@ MODULES = (
     "parameters_driver",
     "telling_driver",
     "learning_driver",
+    "memory_driver",
 )
 
 
@@ -132,7 +139,8 @@ def check_port(edits: MergedEdits, folder: Path) -> None:
     ]
 
 
-def test_the_entry_point_makes_the_driver_known(folder: Path) -> None:
+def install(folder: Path) -> None:
+    """Make the page's entry point known, as pip does."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     points = project["entry-points"]["claimsmith.drivers"]
     info = folder / "serial_driver-1.0.dist-info"
@@ -141,6 +149,10 @@ def test_the_entry_point_makes_the_driver_known(folder: Path) -> None:
     lines = "\n".join(f"{name} = {target}" for name, target in points.items())
     (info / "entry_points.txt").write_text(f"[claimsmith.drivers]\n{lines}\n")
     importlib.invalidate_caches()
+
+
+def test_the_entry_point_makes_the_driver_known(folder: Path) -> None:
+    install(folder)
 
     (driver,) = create_drivers("serial", DriverContext(node_name="node-a"))
     assert (driver.name, type(driver).__name__) == ("serial.example.com", "SerialDriver")
@@ -175,6 +187,47 @@ def test_the_further_drivers_of_the_page_pass_the_kit(folder: Path, module: str,
     kit = Kit()
     for name in (name for name in dir(kit) if name.startswith("test_")):
         getattr(kit, name)()
+
+
+def test_the_driver_with_partitions_passes_the_kit(folder: Path) -> None:
+    cls = importlib.import_module("memory_driver").MemoryDriver
+
+    class Kit(DriverKit):
+        def make_driver(self) -> Driver:
+            driver: Driver = cls()
+            return driver
+
+    for name in (name for name in dir(Kit) if name.startswith("test_")):
+        getattr(Kit(), name)()
+
+
+async def reaches_count(client: KubeClient, amount: int) -> None:
+    """Wait until the node counts so many ports that nobody has."""
+    await become(
+        client, NODE, "node-a",
+        lambda node: ((node or {}).get("status") or {}).get("allocatable", {}).get("example.com/port") == str(amount),
+    )  # fmt: skip
+
+
+async def test_the_cluster_of_the_page_runs_the_driver_for_claims_and_for_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(folder)
+    monkeypatch.setattr(
+        importlib.import_module("serial_driver").SerialDriver.__init__, "__defaults__", (folder / "dev",)
+    )
+    plan = plan_cluster(parse_manifests((folder / "cluster.yaml").read_text(), source=str(folder / "cluster.yaml")))
+
+    (counting,) = parse_manifests((folder / "counts.yaml").read_text(), source="counts.yaml")
+
+    async with Playground(plan) as playground:
+        pods = [await become(playground.client, POD, "claims", in_phase("Running"))]
+        await reaches_count(playground.client, 1)
+        await playground.client.create(POD, counting.object)
+        pods.append(await become(playground.client, POD, "counts", in_phase("Running")))
+        seen = [playground.logs.find_lines(pod["metadata"]["uid"], "main") or () for pod in pods]
+
+    assert [any("env SERIAL_TTYUSB" in line.text for line in lines) for lines in seen] == [True, True]
 
 
 @pytest.mark.parametrize("text", plain_blocks("yaml"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -59,15 +59,15 @@ async def run_node(
         InputError: Settings of a driver can't be used.
         ConfigError: A socket or folder can't be used, or the devices can't be published.
     """
-    settings = place.settings
-    drivers = create_drivers(_PLUGIN, settings) if settings.settings_files or settings.documents else ()
+    plugins = _create_drivers(place)
+    drivers = tuple(driver for created in plugins.values() for driver in created)
     kubelet = EmbeddedKubelet(place.config, paths=place.paths, client=client, services=services)
     agent = Agent(
         drivers,
         node_name=place.config.name,
         client=client,
         paths=place.paths,
-        options=replace(_configure(place, drivers, options), boot_id=str(uuid.uuid4())),
+        options=replace(_configure(place, plugins, options), boot_id=str(uuid.uuid4())),
     )
 
     async def serve() -> None:
@@ -83,11 +83,31 @@ async def run_node(
         group.create_task(serve(), name=f"agent {place.config.name}")
 
 
-def _configure(place: NodePlace, drivers: Sequence[Driver], options: AgentOptions) -> AgentOptions:
+def _create_drivers(place: NodePlace) -> Mapping[str, tuple[Driver, ...]]:
+    """Return the drivers of a node by plugin: the simulated ones, and those of plugins that the configuration names.
+
+    Raises:
+        InputError: Settings of a driver can't be used.
+        ConfigError: A plugin is not installed, or fails.
+    """
+    settings, config = place.settings, place.agent
+    is_simulated = settings.settings_files or settings.documents
+    created = {_PLUGIN: create_drivers(_PLUGIN, settings) if is_simulated else ()}
+    if config is None:
+        return created
+    for chosen in config.content.drivers:
+        if chosen.plugin not in created:
+            files = tuple(config.folder / name for name in chosen.settings)
+            context = DriverContext(node_name=settings.node_name, settings_files=files)
+            created[chosen.plugin] = create_drivers(chosen.plugin, context)
+    return created
+
+
+def _configure(place: NodePlace, plugins: Mapping[str, Sequence[Driver]], options: AgentOptions) -> AgentOptions:
     """Return the options of a node's agent, with what the configuration says of its drivers.
 
     Raises:
-        FieldError: It names another plugin than that of embedded nodes, or says for several drivers what goes for one.
+        FieldError: It names settings of simulated devices, or says for several drivers what goes for one.
     """
     config = place.agent
     if config is None:
@@ -95,13 +115,10 @@ def _configure(place: NodePlace, drivers: Sequence[Driver], options: AgentOption
     configured: list[ConfiguredDriver] = []
     for index, chosen in enumerate(config.content.drivers):
         path = f"spec.drivers[{index}]"
-        if chosen.plugin != _PLUGIN:
-            hint = "embedded nodes have simulated devices"
-            raise config.refuse(f"{path}.plugin", chosen.plugin, allowed=_PLUGIN, hint=hint)
-        if chosen.settings:
+        if chosen.settings and chosen.plugin == _PLUGIN:
             hint = "put the devices among the files of the cluster"
             raise config.refuse(f"{path}.settings", chosen.settings[0], allowed="none", hint=hint)
-        meant = [driver for driver in drivers if chosen.driver in ("", driver.name)]
+        meant = [driver for driver in plugins[chosen.plugin] if chosen.driver in ("", driver.name)]
         fronts = build_front_ends(config, chosen, path=path)
         if fronts.device_plugin is not None and len(meant) > 1:
             found, hint = ", ".join(driver.name for driver in meant), "name the driver that they are of"

@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from claimsmith.api.kinds import NAMESPACE, NODE, Kind
+from claimsmith.api.manifests import Manifest
 from claimsmith.cluster.follow import follow_claims
 from claimsmith.daemons.agent import AgentOptions
-from claimsmith.daemons.agent_config import parse_agent_config
+from claimsmith.daemons.agent_config import AgentConfig, parse_agent_config
 from claimsmith.daemons.clusterplan import ClusterPlan, NodePlan, PlannedObject
 from claimsmith.daemons.embeddednode import NodePlace, run_node
 from claimsmith.daemons.folderlock import find_temporary_place, hold_folder, open_temporary_folder
@@ -158,7 +159,7 @@ class Playground:
         self._spawn(pods.run(), "pods of nodes")
         self._spawn(events.run(), "events of nodes")
         ready = []
-        agent = None if self.plan.agent is None else parse_agent_config(self.plan.agent)
+        agent = None if self.plan.agent is None else _read_agent(self.plan.agent)
         for number, node in enumerate(self.nodes):
             place = NodePlace(
                 agent=agent,
@@ -217,6 +218,11 @@ class Playground:
             await self.client.create(kind, body, namespace=namespace)
         except AlreadyExistsError:
             return
+
+
+def _read_agent(manifest: Manifest) -> AgentConfig:
+    """Return the agents' configuration; it names files relative to its own."""
+    return parse_agent_config(manifest, folder=Path(manifest.source).absolute().parent)
 
 
 def _configure(node: NodePlan, number: int) -> NodeConfig:
