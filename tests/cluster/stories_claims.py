@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from claimsmith.kube.client import KubeObject
 from tests.cluster.story import Story
 from tests.cluster.watching import wait_phase
 from tests.scenarios.small_dra import SmallDra
@@ -11,6 +12,8 @@ from tests.scenarios.small_dra import SmallDra
 __all__ = ["STORIES"]
 
 _ONE = {"c": [("gpu-0", ["r"])]}
+_OTHER = "other.vendor.example"
+_SHARES = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 
 
 async def containers_get_their_requests(story: Story) -> Any:
@@ -208,6 +211,85 @@ async def slices_go_when_their_driver_stays_away(story: Story) -> Any:
     return before
 
 
+async def shares_of_a_device_keep_their_ids(story: Story) -> Any:
+    """A claim has two shares of one device, each for a request of its own."""
+    devices = {"c": [("gpu-0", [request], share) for request, share in zip("rs", _SHARES, strict=True)]}
+    async with story.driver(devices):
+        pod = await story.create("p", {"claims": ["c/r"]}, {"claims": ["c"]}, resourceClaims=[story.uses("c")])
+        changes = [{"shareID": share} for share in _SHARES]
+        await story.claim("c", ("gpu-0", "r"), ("gpu-0", "s"), pods=[pod], changes=changes)
+        await story.bind("p")
+        running = await wait_phase(story.client, "p", "Running")
+        seen = await _seen(story, running, "main", "c1")
+        await story.delete("p")
+        return seen
+
+
+async def a_claim_has_devices_of_two_drivers(story: Story) -> Any:
+    """Each of two drivers prepares and gives back what is its own of a claim."""
+    async with story.driver(_ONE) as one, story.driver({"c": [("gpu-1", ["s"])]}, name=_OTHER) as other:
+        pod = await story.create("p", {"claims": ["c"]}, {"claims": ["c/s"]}, resourceClaims=[story.uses("c")])
+        await story.claim("c", ("gpu-0", "r"), ("gpu-1", "s"), pods=[pod], changes=[{}, {"driver": _OTHER}])
+        await story.bind("p")
+        running = await wait_phase(story.client, "p", "Running")
+        seen = await _seen(story, running, "main", "c1")
+        await story.delete("p")
+        return seen, tuple(one.calls), tuple(other.calls), story.claim_checkpoint()
+
+
+async def a_driver_can_not_give_back(story: Story) -> Any:
+    """The driver fails to unprepare; the pod stays until it can."""
+    async with story.driver(_ONE) as driver:
+        pod = await story.create("p", {"claims": ["c"]}, resourceClaims=[story.uses("c")])
+        await story.claim("c", ("gpu-0", "r"), pods=[pod])
+        await story.bind("p")
+        await wait_phase(story.client, "p", "Running")
+        story.fail(driver, "c", "no power")
+        await story.ask_to_go("p")
+        await story.called(driver, "unprepare")
+        seen = [story.claim_checkpoint(), await story.phase("p")]
+        story.fail(driver, "c", "")
+        await story.is_gone("p")
+        return seen, driver.calls[0], driver.calls[-1], story.claim_checkpoint()
+
+
+async def limits_are_met_by_a_claim(story: Story) -> Any:
+    """A scheduler has made a claim for the extended resources of a container; another container has none."""
+    resource = "dra.vendor.example/gpu"
+    async with story.driver({"c": [("gpu-0", ["container-0-request-0"])]}) as driver:
+        pod = await story.create("p", {"limits": {resource: "1"}}, {})
+        await story.claim("c", ("gpu-0", "container-0-request-0"), pods=[pod])
+        await story.counts("p", "c", ("main", resource, "container-0-request-0"))
+        await story.bind("p")
+        running = await wait_phase(story.client, "p", "Running")
+        seen = await _seen(story, running, "main", "c1")
+        await story.delete("p")
+        return seen, tuple(driver.calls), story.claim_checkpoint()
+
+
+async def init_containers_use_claims(story: Story) -> Any:
+    """An init container that ends uses one request of a claim, a sidecar another, the pod's container all of it."""
+    init = [
+        story.container("first", {"claims": ["c/r"], "seconds": 0}),
+        story.container("stays", {"claims": ["c/s"], "stays": True}),
+    ]
+    async with story.driver({"c": [("gpu-0", ["r"]), ("gpu-1", ["s"])]}) as driver:
+        pod = await story.create("p", {"claims": ["c"]}, resourceClaims=[story.uses("c")], initContainers=init)
+        await story.claim("c", ("gpu-0", "r"), ("gpu-1", "s"), pods=[pod])
+        await story.bind("p")
+        running = await wait_phase(story.client, "p", "Running")
+        seen = await _seen(story, running, "first", "stays", "main")
+        await story.delete("p")
+        return seen, tuple(driver.calls)
+
+
+async def _seen(story: Story, pod: KubeObject, *containers: str) -> Any:
+    """Return what containers see, and what the kubelet tells and keeps of their pod."""
+    outputs = [(name, await story.world.output(pod, name)) for name in containers]
+    name = pod["metadata"]["name"]
+    return outputs, await story.status(name), await story.listed(name), story.claim_checkpoint()
+
+
 async def plugins_are_refused(story: Story) -> Any:
     """A driver registers with services that the kubelet does not know."""
     async with SmallDra(story.world.paths, _ONE, services=["v9.DRAPlugin"]) as driver:
@@ -232,6 +314,11 @@ STORIES = {
         a_pod_goes_while_its_driver_is_away,
         slices_of_the_node_go_when_the_kubelet_starts,
         slices_go_when_their_driver_stays_away,
+        shares_of_a_device_keep_their_ids,
+        a_claim_has_devices_of_two_drivers,
+        a_driver_can_not_give_back,
+        limits_are_met_by_a_claim,
+        init_containers_use_claims,
         plugins_are_refused,
     )
 }

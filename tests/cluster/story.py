@@ -133,6 +133,16 @@ class Story:
         """Bind a pod to the node."""
         await self.client.bind(PodRef("default", name), NODE_NAME)
 
+    async def counts(self, name: str, claim: str, *mappings: tuple[str, str, str]) -> None:
+        """Let a claim be the one for extended resources of a pod: of (container, resource, request) each."""
+        keys = ("containerName", "resourceName", "requestName")
+        status = {
+            "resourceClaimName": claim + self._token,
+            "requestMappings": [dict(zip(keys, mapping, strict=True)) for mapping in mappings],
+        }
+        patch = {"status": {"extendedResourceClaimStatus": status}}
+        await self.client.patch(POD, name, patch, namespace="default", subresource="status")
+
     async def ask_to_go(self, name: str) -> None:
         """Ask for a pod's deletion, and wait until the kubelet can't do it."""
         await self.client.delete(POD, name, namespace="default")
@@ -147,15 +157,28 @@ class Story:
         driver.failures[claim + self._token] = failure
 
     async def claim(
-        self, name: str, *results: tuple[str, str], pods: Sequence[KubeObject] = (), driver: str = DRIVER
+        self,
+        name: str,
+        *results: tuple[str, str],
+        pods: Sequence[KubeObject] = (),
+        driver: str = DRIVER,
+        changes: Sequence[Mapping[str, str]] = (),
     ) -> KubeObject:
-        """Create a claim with the devices that it got, each for a request, reserved for pods; without any it waits."""
+        """Create a claim with the devices that it got, each for a request, reserved for pods; without any it waits.
+
+        Args:
+            changes: Further fields of each result, such as its `shareID`, or others instead.
+        """
         requests = dict.fromkeys(request for _, request in results) or ("r",)
         spec = {"devices": {"requests": [{"name": r, "exactly": {"deviceClassName": "gpu"}} for r in requests]}}
         made = await self.client.create(RESOURCE_CLAIM, {"metadata": _meta(name + self._token), "spec": spec})
         if not results:
             return made
-        devices = [{"request": r, "driver": driver, "pool": "pool", "device": device} for device, r in results]
+        fields: list[Mapping[str, str]] = [*changes, *({} for _ in results)]
+        devices = [
+            {"request": r, "driver": driver, "pool": "pool", "device": device, **more}
+            for (device, r), more in zip(results, fields, strict=False)
+        ]
         await self._status(name, {"allocation": {"devices": {"results": devices}}})
         await self.reserve(name, *pods)
         return made
@@ -230,6 +253,14 @@ class Story:
     async def phase(self, name: str) -> Any:
         """Return the phase of a pod."""
         return (await self.client.get(POD, name, namespace="default"))["status"]["phase"]
+
+    async def called(self, driver: SmallDra, call: str) -> None:
+        """Wait until a driver was called so."""
+        for _ in range(_TRIES):
+            if call in [name for name, _ in driver.calls]:
+                return
+            await asyncio.sleep(_PAUSE_S)
+        raise AssertionError(f"driver {driver.name}: found calls {driver.calls}, allowed a {call}")
 
     async def waits_for(self, name: str, reason: str) -> None:
         """Wait until a container of a pod waits for a reason."""

@@ -23,8 +23,8 @@ DRIVER = "dra.vendor.example"
 KIND = "vendor.example/gpu"
 STATES = {"Healthy": health.HEALTHY, "Unhealthy": health.UNHEALTHY, "Unknown": health.UNKNOWN}
 
-Results = Sequence[tuple[str, Sequence[str]]]
-"""Devices of a claim, each with the requests that it is for."""
+Results = Sequence[tuple[str, Sequence[str]] | tuple[str, Sequence[str], str]]
+"""Devices of a claim, each with the requests that it is for, and the id of the share that it is."""
 
 
 class SmallDra:
@@ -34,12 +34,18 @@ class SmallDra:
         paths: The node's folders.
         devices: Devices that each claim gets, by the claim's name.
         services: Services that it registers with.
+        name: Name of the driver.
     """
 
     def __init__(
-        self, paths: NodePaths, devices: Mapping[str, Results], *, services: Sequence[str] = (DRA_V1, HEALTH_V1)
+        self,
+        paths: NodePaths,
+        devices: Mapping[str, Results],
+        *,
+        services: Sequence[str] = (DRA_V1, HEALTH_V1),
+        name: str = DRIVER,
     ) -> None:
-        self.paths, self.devices, self.services = paths, dict(devices), services
+        self.paths, self.devices, self.services, self.name = paths, dict(devices), services, name
         self.calls: list[tuple[str, list[str]]] = []
         self.failures: dict[str, str] = {}
         self.said: list[tuple[bool, str]] = []
@@ -48,7 +54,7 @@ class SmallDra:
         self._told = asyncio.Event()
 
     async def __aenter__(self) -> SmallDra:
-        folder = self.paths.folder_of(DRIVER)
+        folder = self.paths.folder_of(self.name)
         folder.mkdir(parents=True, exist_ok=True)
         self._write_cdi()
         self._service = await self._serve(
@@ -58,7 +64,7 @@ class SmallDra:
             (WATCH_V1, grpc.unary_stream_rpc_method_handler(self._watch, **codec(WATCH_V1))),
         )
         self._registration = await self._serve(
-            self.paths.plugins_registry / f"{DRIVER}-reg.sock",
+            self.paths.plugins_registry / f"{self.name}-reg.sock",
             (GET_INFO, grpc.unary_unary_rpc_method_handler(self._info, **codec(GET_INFO))),
             (NOTIFY, grpc.unary_unary_rpc_method_handler(self._notify, **codec(NOTIFY))),
         )
@@ -108,9 +114,9 @@ class SmallDra:
         (self.paths.cdi / "vendor.example-gpu.json").write_text(json.dumps(spec))
 
     async def _info(self, request: Any, context: Any) -> registration.PluginInfo:
-        endpoint = str(self.paths.folder_of(DRIVER) / "dra.sock")
+        endpoint = str(self.paths.folder_of(self.name) / "dra.sock")
         return registration.PluginInfo(
-            type="DRAPlugin", name=DRIVER, endpoint=endpoint, supported_versions=self.services
+            type="DRAPlugin", name=self.name, endpoint=endpoint, supported_versions=self.services
         )
 
     async def _notify(self, request: Any, context: Any) -> registration.RegistrationStatusResponse:
@@ -144,9 +150,13 @@ class SmallDra:
     def _prepare_one(self, claim: str) -> dra.NodePrepareResourceResponse:
         devices = [
             dra.Device(
-                request_names=requests, pool_name="pool", device_name=device, cdi_device_ids=[f"{KIND}={device}"]
+                request_names=requests,
+                pool_name="pool",
+                device_name=device,
+                cdi_device_ids=[f"{KIND}={device}"],
+                share_id=share[0] if share else None,
             )
-            for device, requests in self.devices[claim]
+            for device, requests, *share in self.devices[claim]
         ]
         return dra.NodePrepareResourceResponse(devices=devices)
 
