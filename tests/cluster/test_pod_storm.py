@@ -19,7 +19,7 @@ from tests.cluster.cluster import RealCluster
 from tests.cluster.configured import ConfiguredAgent, configured
 from tests.cluster.manifests import device_class, exactly, pod, template
 from tests.cluster.test_device_plugin import wait_offered
-from tests.cluster.views import Views, find_double, look
+from tests.cluster.views import Views, find_double, find_given_twice, look
 from tests.cluster.watching import is_ready, wait_for_object
 
 DRIVER, RESOURCE, CARDS = "sim.claimsmith.dev", "nvidia.com/gpu", 8
@@ -42,6 +42,8 @@ class Node:
         self._cluster, self._client, self._agent = cluster, client, agent
         self._loop = asyncio.get_running_loop()
         self.made, self.alive = 0, list[str]()
+        self.given_twice = set[str]()
+        """What the kubelet had the agent give to two pods, which it alone can answer for."""
 
     def do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run a coroutine in the loop of the test; return what it does."""
@@ -81,7 +83,9 @@ class Node:
 
     async def look(self) -> Views:
         """Return who has which device."""
-        return await look(self._cluster, self._client, driver=DRIVER, resource=RESOURCE)
+        views = await look(self._cluster, self._client, driver=DRIVER, resource=RESOURCE)
+        self.given_twice.update(find_given_twice(views))
+        return views
 
     async def end_all(self) -> Views:
         """Delete all pods, and return who has which device when nobody has any, or when the time is over."""
@@ -136,7 +140,9 @@ class Storm(RuleBasedStateMachine):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-async def test_a_hundred_pods_leave_nothing_and_share_nothing(real_cluster: RealCluster, client: KubeClient) -> None:
+async def test_a_hundred_pods_leave_nothing_and_share_nothing(
+    real_cluster: RealCluster, client: KubeClient, record_property: Any
+) -> None:
     await client.create(DEVICE_CLASS, device_class("gpu", f'device.driver == "{DRIVER}"'))
     await client.create(RESOURCE_CLAIM_TEMPLATE, template("gpu", exactly("gpu", "gpu")))
     cards = f"gpus: [{{model: A100-40, count: {CARDS}}}]"
@@ -164,3 +170,4 @@ async def test_a_hundred_pods_leave_nothing_and_share_nothing(real_cluster: Real
         assert not find_double(views)
         assert len(views.kubelet) == len(views.ledger) == 2
         assert len(views.claims) == 1
+        record_property("given_twice_by_the_kubelet", len(node.given_twice))

@@ -6,13 +6,18 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
 
-from claimsmith.api.kinds import RESOURCE_CLAIM
+from claimsmith.api.kinds import POD, RESOURCE_CLAIM
 from claimsmith.kube.client import KubeClient
+from claimsmith.node.grants import GIVEN_AGAIN
 from claimsmith.node.podresources import PodResources
 from tests.cluster.cluster import RealCluster
 
-__all__ = ["Views", "find_double", "look"]
+__all__ = ["Views", "find_double", "find_given_twice", "look", "parse_given_again"]
+
+_POD: Final = "pod "
 
 Holders = Mapping[str, frozenset[str]]
 """Names of holders by device."""
@@ -27,12 +32,15 @@ class Views:
         claims: `claim NAME`, by the allocations that the API server shows.
         ledger: `claim NAME` or `grant NUMBER`, by the agent's checkpoint.
         cdi: Names of the driver's files that containerd reads.
+        given_again: Devices of which the agent has told, since the youngest of their pods came, that the kubelet had it
+            give them again.
     """
 
     kubelet: Holders = field(default_factory=dict)
     claims: Holders = field(default_factory=dict)
     ledger: Holders = field(default_factory=dict)
     cdi: tuple[str, ...] = ()
+    given_again: frozenset[str] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -43,19 +51,38 @@ class Views:
 def find_double(views: Views) -> list[str]:
     """Return what has two holders in one view, one sentence for each.
 
-    Two pods that have one card by their limits alone are the kubelet's doing: it chooses whose card it is, and on a
-    busy machine it may forget what it gave to a pod that it is about to start, and give it to the next one.
+    Two pods that have one card by their limits alone are the kubelet's doing if it had the agent give it twice: the
+    kubelet chooses whose card it is, and on a busy machine it may forget what it gave to a pod that it is about to
+    start, and give it to the next one. Those are `find_given_twice`.
 
     Source: UpdateAllocatedDevices in pkg/kubelet/cm/devicemanager/manager.go of kubernetes v1.37.2, which lists pods
     before it takes its lock, and is called whenever somebody asks the pod resources service.
     """
+    twice = _given_twice(views)
     named = {"kubelet": views.kubelet, "claims": views.claims, "ledger": views.ledger}
     return [
-        f"{who}: {device} is held by {' and '.join(sorted(holders))}"
+        f"{who}: {_sentence(device, holders)}"
         for who, holdings in named.items()
         for device, holders in holdings.items()
-        if len(holders) > 1 and not (who == "kubelet" and all(holder.startswith("pod ") for holder in holders))
+        if len(holders) > 1 and not (who == "kubelet" and device in twice)
     ]
+
+
+def find_given_twice(views: Views) -> list[str]:
+    """Return which devices the kubelet has given to two pods, one sentence for each."""
+    return [_sentence(device, views.kubelet[device]) for device in sorted(_given_twice(views))]
+
+
+def _given_twice(views: Views) -> set[str]:
+    return {device for device in views.given_again if _is_shared_by_pods(views.kubelet.get(device, frozenset()))}
+
+
+def _is_shared_by_pods(holders: frozenset[str]) -> bool:
+    return len(holders) > 1 and all(holder.startswith(_POD) for holder in holders)
+
+
+def _sentence(device: str, holders: frozenset[str]) -> str:
+    return f"{device} is held by {' and '.join(sorted(holders))}"
 
 
 async def look(cluster: RealCluster, client: KubeClient, *, driver: str, resource: str) -> Views:
@@ -64,12 +91,37 @@ async def look(cluster: RealCluster, client: KubeClient, *, driver: str, resourc
     Args:
         resource: Name of the extended resource under which its device plugin offers them.
     """
+    kubelet = _group(await _ask_kubelet(cluster, driver, resource))
+    shared = {device: holders for device, holders in kubelet.items() if _is_shared_by_pods(holders)}
     return Views(
-        kubelet=_group(await _ask_kubelet(cluster, driver, resource)),
+        kubelet=kubelet,
         claims=_group(await _list_allocated(client, driver)),
         ledger=_group(_read_ledger(cluster, driver)),
         cdi=tuple(path.name for path in cluster.list_cdi_files() if driver in path.name),
+        given_again=await _find_given_again(cluster, client, shared) if shared else frozenset(),
     )
+
+
+async def _find_given_again(cluster: RealCluster, client: KubeClient, shared: Holders) -> frozenset[str]:
+    """Return the devices, of those that several pods have, that the agent gave again since the youngest pod came."""
+    came = {
+        f"{_POD}{item['metadata']['name']}": datetime.fromisoformat(item["metadata"]["creationTimestamp"])
+        for item in (await client.list(POD)).items
+    }
+    given = list(parse_given_again((cluster.folder / "agent.log").read_text()))
+    return frozenset(
+        device
+        for device, holders in shared.items()
+        if any(device == id_ and all(at >= came.get(pod, at) for pod in holders) for id_, at in given)
+    )
+
+
+def parse_given_again(log: str) -> Iterable[tuple[str, datetime]]:
+    """Yield which devices agents say that they gave again, and when."""
+    for line in log.splitlines():
+        if GIVEN_AGAIN in line:
+            found = json.loads(line)
+            yield from ((id_, datetime.fromisoformat(found["time"])) for id_ in found["fields"]["ids"].split(","))
 
 
 async def _ask_kubelet(cluster: RealCluster, driver: str, resource: str) -> list[tuple[str, str]]:

@@ -128,6 +128,26 @@ def test_a_grant_that_may_not_be_over_stays_beside_the_new_one(bench: Bench) -> 
     assert [ids for ids, _ in bench.stored()] == [("gpu-0", "gpu-1"), ("gpu-0",)]
 
 
+def test_what_is_given_again_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    bench.give("gpu-0")
+    told = list(caplog.messages)
+    bench.give("gpu-0")
+
+    assert (told, caplog.messages) == ([], [f"Devices are given again resource={RESOURCE} ids=gpu-0"])
+
+
+def test_what_was_only_begun_is_not_told_to_be_given_again(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    bench.driver.fail = _fail_at("prepare", "unprepare")
+    with pytest.raises(DriverError):
+        bench.give("gpu-0")
+    bench.driver.fail = lambda operation: None
+    bench.give("gpu-0")
+
+    assert [message for message in caplog.messages if "again" in message] == []
+
+
 def test_a_grant_that_was_given_again_meanwhile_is_not_taken_back(bench: Bench) -> None:
     old = bench.give("gpu-0").grant
     bench.give("gpu-0")
