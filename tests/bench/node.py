@@ -142,6 +142,11 @@ async def _measure(bench: Bench) -> AsyncIterator[NodeFigure]:
             name="kubelet-restart", ours=await bench.measure_kubelet_restart(), goal=2.0, go="30.0", pydra="never",
             unit="s", work="for how long no slice is there after a restart of the kubelet, which deletes them",
         )  # fmt: skip
+        gaps = [await bench.measure_slices_deleted() for _ in range(ROUNDS)]
+        yield NodeFigure(
+            name="slices-deleted", ours=fmean(gaps), worst=max(gaps), goal=2.0, unit="s",
+            work=f"for how long no slice is there after somebody has deleted all, {ROUNDS} times",
+        )  # fmt: skip
     async with controlling(bench.cluster):
         yield NodeFigure(
             name="killed-in-prepare", ours=await bench.measure_killed("killed-1"), goal=10.0, go="87.5", pydra="72.7",

@@ -11,7 +11,7 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -197,9 +197,16 @@ class Bench:
 
     async def measure_kubelet_restart(self) -> float:
         """Return for how many seconds the API server showed no slice, because the kubelet started anew."""
+        return await self._measure_gap(self.cluster.restart_kubelet())
+
+    async def measure_slices_deleted(self) -> float:
+        """Return for how many seconds the API server showed no slice, because somebody deleted all."""
+        return await self._measure_gap(self._delete_each_slice())
+
+    async def _measure_gap(self, cause: Coroutine[Any, Any, None]) -> float:
         listed = await self.client.list(RESOURCE_SLICE)
         there = {item["metadata"]["uid"] for item in listed.items}
-        restart = asyncio.create_task(self.cluster.restart_kubelet())
+        causing = asyncio.create_task(cause)
         gone_s = 0.0
         async for event in self.client.watch(RESOURCE_SLICE, resource_version=listed.resource_version):
             uid = (event.object.get("metadata") or {}).get("uid")
@@ -207,8 +214,9 @@ class Bench:
                 there.discard(uid)
                 gone_s = gone_s if there else time.monotonic()
             elif event.type == "ADDED" and gone_s:
-                await restart
-                return time.monotonic() - gone_s
+                back_s = time.monotonic()
+                await causing
+                return back_s - gone_s
         raise AssertionError("the watch ended without a slice")
 
     async def measure_killed(self, name: str) -> float:
@@ -259,9 +267,12 @@ class Bench:
 
     async def delete_slices(self) -> None:
         """Delete all slices, and return when they are gone."""
+        await self._delete_each_slice()
+        await wait_for(self.client, RESOURCE_SLICE, lambda items: not items)
+
+    async def _delete_each_slice(self) -> None:
         for item in (await self.client.list(RESOURCE_SLICE)).items:
             await self.client.delete(RESOURCE_SLICE, item["metadata"]["name"])
-        await wait_for(self.client, RESOURCE_SLICE, lambda items: not items)
 
     async def _prepare_times(self) -> tuple[float, float]:
         """Return the sum of seconds and the number of NodePrepareResources calls, as the kubelet counts them."""
