@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -81,21 +79,3 @@ async def test_a_pod_is_ready_soon_after_a_kill_in_prepare(
             assert len(begun) == 1
             assert len(real_cluster.list_cdi_files()) == 1
         assert not [line for line in controller.lines if line.get("level") in {"warning", "error"}]
-
-
-async def test_the_controller_may_do_no_more_than_it_needs(real_cluster: RealCluster, account: Path) -> None:
-    nobody = await asyncio.to_thread(real_cluster.service_account, "nobody")
-
-    granted = list_rights(real_cluster, account) - list_rights(real_cluster, nobody)
-    assert granted == {
-        ("pods", "[get list watch patch]"),
-        ("events", "[get list watch create patch]"),
-        ("resourceclaims.resource.k8s.io", "[get list watch]"),
-    }
-
-
-def list_rights(cluster: RealCluster, account: Path) -> set[tuple[str, str]]:
-    """Return what an account may do with which resources of the default namespace."""
-    said = cluster.kubectl("auth", "can-i", "--list", "--namespace", "default", "--no-headers", kubeconfig=account)
-    found = re.findall(r"^(\S+) .* (\[[^\]]*\])$", said, re.MULTILINE)
-    return set(found)

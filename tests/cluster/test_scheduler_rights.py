@@ -17,7 +17,7 @@ from tests.cluster.agents import WITH_THE_TESTS, AgentProcess, serving
 from tests.cluster.cluster import RealCluster
 from tests.cluster.manifests import claim, device_class, exactly, pod
 from tests.cluster.rights import SPACE, granted, list_rights, why_refused
-from tests.cluster.watching import is_ready, wait_for_object
+from tests.cluster.watching import is_ready, is_unschedulable, wait_for_object
 
 ACCOUNT, DRIVER = "claimsmith-scheduler", "sim.claimsmith.dev"
 OWNED = {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "gone"}]}}
@@ -25,7 +25,7 @@ OWNED = {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "n
 CARDS = "gpus: [{model: A100-40, count: 2}]"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def account(real_cluster: RealCluster) -> Iterator[Path]:
     """A kubeconfig of the scheduler's account, after an operator has applied what the command prints.
 
@@ -78,6 +78,23 @@ async def test_a_second_scheduler_goes_on_where_the_first_one_ends(
     assert {one.partition("/")[0], two.partition("/")[0]} == {DRIVER}
     assert one != two
     assert not [line for line in lines if line.get("level") in {"warning", "error"}]
+
+
+async def test_a_scheduler_serves_extended_resources_with_these_rights(
+    real_cluster: RealCluster, client: KubeClient, account: Path
+) -> None:
+    counted = device_class("counted", f'device.driver == "{DRIVER}"', extendedResourceName="example.com/gpu")
+    async with serving(real_cluster, client, CARDS), scheduling(real_cluster, account, "counting") as scheduler:
+        await scheduler.wait_logged("Scheduler decides")
+        await client.create(DEVICE_CLASS, counted)
+        for name, amount in (("much", "3"), ("little", "1")):
+            await client.create(POD, pod(name, limits={"example.com/gpu": amount}, schedulerName="claimsmith"))
+        await wait_for_object(client, POD, "much", is_unschedulable)
+        ready = await wait_for_object(client, POD, "little", is_ready)
+        (made,) = (await client.list(RESOURCE_CLAIM)).items
+
+    assert ready["status"]["extendedResourceClaimStatus"]["resourceClaimName"] == made["metadata"]["name"]
+    assert not [line for line in scheduler.lines if line.get("level") in {"warning", "error"}]
 
 
 async def test_the_scheduler_may_do_no_more_than_it_needs(real_cluster: RealCluster, account: Path) -> None:
