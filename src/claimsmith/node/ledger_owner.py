@@ -118,7 +118,8 @@ class DriverOwner:
             return
         self._note = msgspec.structs.replace(before, devices=devices)
         try:
-            self._write()
+            with locked(self._folder / _LOCK):  # Nobody reads half of it, as if an earlier version had written it.
+                self._write()
         except ConfigError as error:
             self._note = before  # So that the next call tries again.
             if not self._is_told:

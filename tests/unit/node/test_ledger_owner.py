@@ -7,12 +7,14 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from claimsmith.errors import ConfigError, DeviceOwnedError
+from claimsmith.node.durable import locked
 from claimsmith.node.ledger_owner import DEVICE_PLUGIN_WAY, DRA_WAY, DriverOwner
 from claimsmith.testing import builders as b
 
@@ -121,5 +123,20 @@ def test_devices_that_could_not_be_named_are_named_when_there_is_room_again(tmp_
             first.name_devices(["gpu-0"])
         first.name_devices(["gpu-0"])
 
+        with pytest.raises(DeviceOwnedError, match="which offers gpu-0 already"):
+            owner(tmp_path).__enter__()
+
+
+def test_nobody_reads_what_a_process_says_of_itself_while_it_is_being_written(tmp_path: Path) -> None:
+    """Half of it would look like a process of an earlier version, beside which no grant is made."""
+    with owner(tmp_path) as first:
+        writing = threading.Thread(target=first.name_devices, args=(["gpu-0"],))
+        with locked(tmp_path / "owners.lock"):
+            writing.start()
+            writing.join(timeout=0.1)
+            waits = writing.is_alive()
+        writing.join()
+
+        assert waits
         with pytest.raises(DeviceOwnedError, match="which offers gpu-0 already"):
             owner(tmp_path).__enter__()
