@@ -39,9 +39,9 @@ ONE_CARD = "gpus: [{model: A100-40, count: 1}]"
 TWO_CARDS = "gpus: [{model: A100-40, count: 2}]"
 ONE = {RESOURCE: "1"}
 BACK_S = 50.0
-"""Within which devices of pods that ended while no agent ran are free again."""
-
-
+"""Within which a kubelet that was restarted has taken the resource again."""
+RETURNED_S = 15.0
+"""Within which a returning agent has released devices of pods that ended without it."""
 SETTLED_S = 30.0
 """After which a pod that has a node counts as one that waits for its card."""
 
@@ -240,7 +240,7 @@ async def test_pods_that_end_while_no_agent_runs_give_their_devices_back_soon_af
         await delete(client, "user")
         assert ids_held(real_cluster) == [["gpu-0"]]
         await agent.process.start()
-        await wait_for(client, RESOURCE_SLICE, lambda items: taints(items) == {"gpu-0": []}, timeout_s=BACK_S)
+        await wait_for(client, RESOURCE_SLICE, lambda items: taints(items) == {"gpu-0": []}, timeout_s=RETURNED_S)
 
         assert ids_held(real_cluster) == []
         assert await asyncio.to_thread(real_cluster.list_cdi_files) == []
