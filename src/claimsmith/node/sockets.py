@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -143,6 +144,7 @@ class SocketServer:
                 (grpc.method_handlers_generic_handler(method.service, {method.name: handler.rpc}),)
             )
         try:
+            _check_writable(self.path.parent)
             if self._cover is not None:
                 _remove_old_covers(self._cover.parent)
                 self._cover.mkdir(exist_ok=True)
@@ -204,6 +206,12 @@ async def _start_whole(server: grpc.aio.Server) -> None:
     except asyncio.CancelledError:
         await starting
         raise
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise what writing would raise: left to gRPC, it prints a line of its own at each try."""
+    if folder.exists() and not os.access(folder, os.W_OK):
+        raise OSError(errno.EROFS, "found a folder that can't be written")
 
 
 def check_replaceable(path: Path) -> None:
