@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import Any
+
+import grpc.aio
 
 from claimsmith.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from claimsmith.kube.client import KubeClient, ObjectList
+from claimsmith.kubelet import deviceplugin_v1beta1_pb2 as deviceplugin
+from claimsmith.kubelet import dra_health_v1_pb2 as dra_health
+from claimsmith.kubelet.services import LIST_AND_WATCH, WATCH_V1, Method
 from tests.cluster.agents import replace_text, serving
 from tests.cluster.cluster import RealCluster
+from tests.cluster.configured import configured
 from tests.cluster.manifests import SLEEP, device_class, exactly, pod, template
 from tests.cluster.seen import LOOK, assert_sees
 from tests.cluster.views import find_double, look
@@ -17,11 +24,14 @@ from tests.cluster.watching import is_ready, wait_for, wait_for_object
 
 DRIVER = "sim.claimsmith.dev"
 RESOURCE = "nvidia.com/gpu"
+OFFERED = f"    devicePlugin: {{resources: [{{resource: {RESOURCE}}}]}}\n"
 CARDS = "gpus: [{model: A100-40, count: 4}]"
 BACK_S = 5.0
 """How long no slice may be there: two seconds, which `make bench-node` demands, and what a busy machine takes."""
 SOON_S = 20.0
 """Within which the kubelet has registered a plugin anew whose sockets somebody deleted."""
+TOLD_S = 10.0
+"""Within which a failed device is told to the kubelet: the settings are read again within a second or two."""
 AWAY_S = 30.0
 NOTICED_S = 60.0
 """Within which the agent has noticed that the API server is back after that time."""
@@ -142,13 +152,22 @@ async def test_a_pod_goes_on_over_a_restart_of_containerd(real_cluster: RealClus
 
 
 async def test_an_absent_api_server_is_waited_for(real_cluster: RealCluster, client: KubeClient) -> None:
-    async with serving(real_cluster, client, CARDS) as agent:
+    async with configured(real_cluster, client, five_cards(), OFFERED) as agent:
         await create_template(client)
         before = await run_pod(client, "early")
+        held = await devices_of(client, "early")
         async with real_cluster.stopped("apiserver"):
-            replace_text(agent.settings, CARDS.replace("count: 4", "count: 5"))
-            await asyncio.sleep(AWAY_S)
-        await wait_for(client, RESOURCE_SLICE, has_devices(5), timeout_s=NOTICED_S)
+            ends_s = asyncio.get_running_loop().time() + AWAY_S
+            agent.become(five_cards("gpu-3"))
+            await wait_told(real_cluster, held, "gpu-3")
+            await agent.process.kill()
+            await agent.process.start()
+            await agent.process.wait_registered(DRIVER)
+            await wait_told(real_cluster, held, "gpu-3")
+            agent.become(five_cards("gpu-3", "gpu-4"))
+            await wait_told(real_cluster, held, "gpu-3", "gpu-4")
+            await asyncio.sleep(ends_s - asyncio.get_running_loop().time())
+        await wait_for(client, RESOURCE_SLICE, has_tainted(5, "gpu-3", "gpu-4"), timeout_s=NOTICED_S)
         for daemon in ("controller-manager", "scheduler", "kubelet"):
             await real_cluster.restart(daemon)
         await run_pod(client, "late")
@@ -157,9 +176,51 @@ async def test_an_absent_api_server_is_waited_for(real_cluster: RealCluster, cli
         assert container_ids(after) == container_ids(before)
 
 
-def has_devices(count: int) -> Callable[[Sequence[dict[str, Any]]], bool]:
-    """Return a test of slices: they have so many devices."""
-    return lambda items: sum(len(item["spec"]["devices"]) for item in items) == count
+def five_cards(*failed: str) -> str:
+    """Return five cards of which some have failed."""
+    faults = dict.fromkeys(failed, ", fault: xid-79")
+    cards = [f"{{model: A100-40{faults.get(f'gpu-{number}', '')}}}" for number in range(5)]
+    return f"gpus: [{', '.join(cards)}]"
+
+
+def has_tainted(count: int, *names: str) -> Callable[[Sequence[dict[str, Any]]], bool]:
+    """Return a test of slices: they have so many devices, of which just these have taints."""
+
+    def holds(items: Sequence[dict[str, Any]]) -> bool:
+        found = tainted(items)
+        return len(found) == count and {name for name, is_tainted in found.items() if is_tainted} == set(names)
+
+    return holds
+
+
+async def wait_told(cluster: RealCluster, held: Sequence[str], *failed: str) -> None:
+    """Return once the agent tells by both protocols that just these cards have failed.
+
+    Args:
+        held: Cards that claims have, which the device plugin calls unhealthy too.
+    """
+    (devices,) = [path for path in cluster.paths.device_plugins.glob("*.sock") if path.name != "kubelet.sock"]
+    service = cluster.paths.folder_of(DRIVER) / "dra.sock"
+    async with asyncio.timeout(TOLD_S):
+        async for listed in answers(devices, LIST_AND_WATCH, deviceplugin.Empty()):
+            if {item.ID for item in listed.devices if item.health != "Healthy"} == {*failed, *held}:
+                break
+        async for told in answers(service, WATCH_V1, dra_health.NodeWatchResourcesRequest()):
+            bad = {item.device.device_name for item in told.devices if item.health == dra_health.UNHEALTHY}
+            if bad == set(failed):
+                break
+
+
+async def answers(socket: Path, method: Method[Any, Any], request: Any) -> AsyncIterator[Any]:
+    """Yield what a socket tells in answer to one call."""
+    async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+        call = channel.unary_stream(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        async for answer in call(request):
+            yield answer
 
 
 def container_ids(obj: dict[str, Any]) -> list[tuple[str, int]]:
