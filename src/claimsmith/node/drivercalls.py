@@ -38,9 +38,13 @@ def call_driver(operation: str, call: Callable[[], _Answer], *, driver: str, met
     except ClaimsmithError:
         raise
     except (Exception, SystemExit) as error:
-        log_event(_log, logging.ERROR, "A driver failed in a way of its own", driver=driver, operation=operation)
+        reason = f"{type(error).__name__}: {error}"
+        log_event(
+            _log, logging.ERROR, "A driver failed in a way of its own",
+            driver=driver, operation=operation, reason=reason,
+        )  # fmt: skip
         _log.debug("The driver's error", exc_info=error)
-        raise DriverError(f"driver {driver}: {operation} failed: {type(error).__name__}: {error}") from error
+        raise DriverError(f"driver {driver}: {operation} failed: {reason}") from error
     finally:
         meter.add(DRIVER_CALLS, driver=driver, operation=operation, result=result)
         meter.add(DRIVER_SECONDS, time.monotonic() - start, driver=driver, operation=operation)

@@ -79,7 +79,11 @@ def fit_device(driver: str, device: Device) -> tuple[Device, tuple[str, ...]]:
             fitted[key] = value
             changes.extend(_tell(name, key, attribute, value))
     kept = _keep_most_important(fitted, ENTRIES_MAX - len(device.capacity))
-    changes += [f"attribute {name} left out: a device has no room for more" for name in fitted if name not in kept]
+    changes += [
+        f"attribute {name} left out: found more than {ENTRIES_MAX} attributes and amounts, allowed {ENTRIES_MAX}"
+        for name in fitted
+        if name not in kept
+    ]
     return (replace(device, attributes=kept), tuple(changes)) if changes else (device, ())
 
 

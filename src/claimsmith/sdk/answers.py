@@ -6,19 +6,27 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from types import UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from claimsmith.errors import DriverError
+from claimsmith.errors import DriverAnswerError
 from claimsmith.model.inventory import Inventory
 from claimsmith.model.prepared import PreparedDevices
 
 __all__ = ["check_inventory", "check_prepared"]
 
 _HINTS: Final = {
-    "DeviceAttribute": "write DeviceAttribute.of(VALUE)",
-    "Capacity": "write Capacity(value=parse_quantity(TEXT))",
-    "Quantity": "write parse_quantity(TEXT)",
+    "DeviceAttribute": ", as DeviceAttribute.of(VALUE)",
+    "Capacity": ", as Capacity(value=parse_quantity(TEXT))",
+    "Quantity": ", as parse_quantity(TEXT)",
 }
+
+
+class _Fault(NamedTuple):
+    """What is wrong in an answer: where, what was found, and what is allowed."""
+
+    path: str
+    found: object
+    allowed: str
 
 
 def check_inventory(driver: str, found: object) -> Inventory:
@@ -29,7 +37,7 @@ def check_inventory(driver: str, found: object) -> Inventory:
         found: What it answered.
 
     Raises:
-        DriverError: It is no Inventory, or something in it has another type than it must have.
+        DriverAnswerError: It is no Inventory, or something in it has another type than it must have.
     """
     _check(driver, "discover", found, wanted=Inventory)
     assert isinstance(found, Inventory)
@@ -44,7 +52,7 @@ def check_prepared(driver: str, answer: object) -> PreparedDevices:
         answer: What it answered.
 
     Raises:
-        DriverError: It is no PreparedDevices, or something in it has another type than it must have.
+        DriverAnswerError: It is no PreparedDevices, or something in it has another type than it must have.
     """
     _check(driver, "prepare", answer, wanted=PreparedDevices)
     assert isinstance(answer, PreparedDevices)
@@ -53,16 +61,17 @@ def check_prepared(driver: str, answer: object) -> PreparedDevices:
 
 def _check(driver: str, operation: str, answer: object, *, wanted: type) -> None:
     if fault := _find_fault(answer, wanted, ""):
-        raise DriverError(f"driver {driver}: {operation} gave {fault}")
+        where = f" {fault.path}" if fault.path else ""
+        raise DriverAnswerError(f"driver {driver}: {operation}{where}", fault.found, allowed=fault.allowed)
 
 
-def _find_fault(value: object, wanted: Any, path: str) -> str | None:
+def _find_fault(value: object, wanted: Any, path: str) -> _Fault | None:
     """Return what is wrong first with a value of a declared type, and what to do; None when nothing is."""
     origin, parts = get_origin(wanted), get_args(wanted)
     if wanted in (Any, object):
         return None
     if origin is Literal:
-        return None if value in parts else f"{path} as {value!r}, allowed {' or '.join(map(repr, parts))}; correct it"
+        return None if value in parts else _Fault(path, value, " or ".join(map(repr, parts)))
     if origin in (UnionType, Union):
         faults = [_find_fault(value, part, path) for part in parts]
         return None if None in faults else faults[0]
@@ -75,14 +84,14 @@ def _find_fault(value: object, wanted: Any, path: str) -> str | None:
     return _find_fault_in_fields(value, path) if dataclasses.is_dataclass(value) else None
 
 
-def _find_fault_in_sequence(value: object, part: Any, path: str) -> str | None:
+def _find_fault_in_sequence(value: object, part: Any, path: str) -> _Fault | None:
     if not isinstance(value, tuple | list):
         return _say(value, "tuple", path)
     faults = (_find_fault(item, part, f"{path}[{index}]") for index, item in enumerate(value))
     return next(filter(None, faults), None)
 
 
-def _find_fault_in_mapping(value: object, part: Any, path: str) -> str | None:
+def _find_fault_in_mapping(value: object, part: Any, path: str) -> _Fault | None:
     if not isinstance(value, Mapping):
         return _say(value, "mapping such as a dict", path)
     strange = next((key for key in value if not isinstance(key, str)), None)
@@ -91,7 +100,7 @@ def _find_fault_in_mapping(value: object, part: Any, path: str) -> str | None:
     return next(filter(None, (_find_fault(item, part, f"{path}[{key!r}]") for key, item in value.items())), None)
 
 
-def _find_fault_in_fields(value: Any, path: str) -> str | None:
+def _find_fault_in_fields(value: Any, path: str) -> _Fault | None:
     dot = "." if path else ""
     fields = _list_fields(value.__class__).items()
     return next(
@@ -106,11 +115,8 @@ def _list_fields(cls: type) -> Mapping[str, Any]:
     return {item.name: hints[item.name] for item in dataclasses.fields(cls)}
 
 
-def _say(value: object, allowed: str, path: str) -> str:
-    """Return what was found and allowed, and what to do."""
-    found = "None" if value is None else _with_article(type(value).__name__)
-    where = f"{path} as {found}" if path else found
-    return f"{where}, allowed {_with_article(allowed)}; {_HINTS.get(allowed, 'correct it')}"
+def _say(value: object, allowed: str, path: str) -> _Fault:
+    return _Fault(path, value, f"{_with_article(allowed)}{_HINTS.get(allowed, '')}")
 
 
 def _with_article(noun: str) -> str:

@@ -101,17 +101,22 @@ def create_drivers(
     """
     cls = load_driver_class(name, plugins=plugins)
     try:
-        drivers = tuple(cls.create(context))
+        drivers = cls.create(context)
     except ClaimsmithError:
         raise
     except Exception as error:
         raise ConfigError(
-            f"driver plugin {name!r}: {cls.__qualname__}.create failed: {type(error).__name__}: {error}, "
-            "allowed a tuple of drivers; correct the package"
+            f"driver plugin {name!r}: {cls.__qualname__}.create failed: {type(error).__name__}: {error}; "
+            "correct the class"
         ) from error
+    if not (isinstance(drivers, tuple | list) and all(isinstance(driver, Driver) for driver in drivers)):
+        raise ConfigError(
+            f"driver plugin {name!r}: {cls.__qualname__}.create gave {drivers!r}, "
+            "allowed a tuple of drivers; correct it"
+        )
     for driver in drivers:
         _check_name(name, driver)
-    return drivers
+    return tuple(drivers)
 
 
 def _check_name(plugin: str, driver: Driver) -> None:

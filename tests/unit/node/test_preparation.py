@@ -269,7 +269,7 @@ def test_a_prepare_that_answers_nothing_is_told_what_it_must_answer(
 ) -> None:
     monkeypatch.setattr(bench.driver, "prepare", lambda request: None)
 
-    with pytest.raises(DriverError, match=r"prepare gave None, allowed a PreparedDevices; correct it$"):
+    with pytest.raises(DriverError, match=r"prepare: found null, allowed a PreparedDevices; correct the driver$"):
         bench.start().prepare(ask())
 
 

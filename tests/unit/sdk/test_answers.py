@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from claimsmith.errors import DriverError
+from claimsmith.errors import DriverAnswerError
 from claimsmith.model.device import Capacity, Device, DeviceAttribute
 from claimsmith.model.inventory import Inventory
 from claimsmith.model.names import DeviceId
@@ -33,37 +33,31 @@ def test_a_good_inventory_is_returned_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (None, "None, allowed an Inventory; correct it"),
-        ([], "a list, allowed an Inventory; correct it"),
+        (None, ": found null, allowed an Inventory"),
+        ([], ": found [], allowed an Inventory"),
         (
             a_card(attributes={"model": WRONG}),
-            "pools[0].devices[0].attributes['model'] as a str, allowed a DeviceAttribute; "
-            "write DeviceAttribute.of(VALUE)",
+            " pools[0].devices[0].attributes['model']: found '24Gi', allowed a DeviceAttribute, as "
+            "DeviceAttribute.of(VALUE)",
         ),
         (
             a_card(capacity={"memory": WRONG}),
-            "pools[0].devices[0].capacity['memory'] as a str, allowed a Capacity; "
-            "write Capacity(value=parse_quantity(TEXT))",
+            " pools[0].devices[0].capacity['memory']: found '24Gi', allowed a Capacity, as "
+            "Capacity(value=parse_quantity(TEXT))",
         ),
         (
             a_card(capacity={"memory": Capacity(value=WRONG)}),
-            "pools[0].devices[0].capacity['memory'].value as a str, allowed a Quantity; write parse_quantity(TEXT)",
+            " pools[0].devices[0].capacity['memory'].value: found '24Gi', allowed a Quantity, as parse_quantity(TEXT)",
         ),
-        (
-            a_card(attributes=[]),
-            "pools[0].devices[0].attributes as a list, allowed a mapping such as a dict; correct it",
-        ),
-        (
-            a_card(consumes_counters=WRONG),
-            "pools[0].devices[0].consumes_counters as a str, allowed a tuple; correct it",
-        ),
+        (a_card(attributes=[]), " pools[0].devices[0].attributes: found [], allowed a mapping such as a dict"),
+        (a_card(consumes_counters=WRONG), " pools[0].devices[0].consumes_counters: found '24Gi', allowed a tuple"),
     ],
 )
 def test_a_wrong_type_in_an_inventory_is_named_by_its_place(found: object, message: str) -> None:
-    with pytest.raises(DriverError) as caught:
+    with pytest.raises(DriverAnswerError) as caught:
         check_inventory("x.example.com", found)
 
-    assert str(caught.value) == f"driver x.example.com: discover gave {message}"
+    assert str(caught.value) == f"driver x.example.com: discover{message}; correct the driver"
 
 
 def test_a_good_answer_of_prepare_is_returned_as_it_is() -> None:
@@ -73,7 +67,7 @@ def test_a_good_answer_of_prepare_is_returned_as_it_is() -> None:
 
 
 def test_a_prepare_that_returns_nothing_is_told_what_it_must_return() -> None:
-    with pytest.raises(DriverError, match=r"prepare gave None, allowed a PreparedDevices; correct it$"):
+    with pytest.raises(DriverAnswerError, match=r"prepare: found null, allowed a PreparedDevices; correct the driver$"):
         check_prepared("x.example.com", None)
 
 
@@ -81,7 +75,7 @@ def test_a_number_as_the_value_of_a_variable_is_named_by_its_place() -> None:
     wrong: Any = {"PORT": 7}
     answer = PreparedDevices(devices=(PreparedDevice(device=CARD, edits=ContainerEdits(env=wrong)),))
 
-    with pytest.raises(DriverError, match=r"devices\[0\]\.edits\.env\['PORT'\] as an int, allowed a str; correct it$"):
+    with pytest.raises(DriverAnswerError, match=r" devices\[0\]\.edits\.env\['PORT'\]: found 7, allowed a str; "):
         check_prepared("x.example.com", answer)
 
 

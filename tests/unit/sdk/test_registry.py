@@ -108,3 +108,11 @@ def test_what_a_plugin_says_itself_is_passed_on() -> None:
 def test_a_plugin_that_crashes_is_named() -> None:
     with pytest.raises(ConfigError, match=r"'gpu': Crashing.create failed: KeyError: 'x'"):
         create_drivers("gpu", DriverContext(), plugins=[Entry("gpu", Crashing)])
+
+
+@pytest.mark.parametrize("answer", [None, Gpu(), (Gpu,)])
+def test_a_create_that_gives_no_drivers_is_told_what_to_give(answer: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gpu, "create", lambda context: answer)
+
+    with pytest.raises(ConfigError, match=r"Gpu\.create gave .*, allowed a tuple of drivers; correct it$"):
+        create_drivers("gpu", DriverContext(), plugins=[Entry("gpu")])
