@@ -348,3 +348,15 @@ def test_a_node_whose_devices_of_the_nearest_text_are_in_use_is_not_told() -> No
 
     assert fix.text.endswith('to == "3g.20gb"')
     assert fix.nodes == ("b", "c")
+
+
+def test_changes_that_help_together_are_told_for_nodes_of_all_kinds() -> None:
+    objects: list[Node | ResourceSlice | ResourceClaim] = []
+    for name, sizes in (("node-a", (1, 9)), ("node-b", (1, 9)), ("node-c", (1, 2, 9)), ("node-d", ())):
+        devices = [device(f"d{size}", attributes={"size": size}) for size in sizes]
+        objects += [node(name), slice_(*devices, name=f"s-{name}", node=name, pool=name)]
+        objects += [allocated(claim(f"held-{name}"), device_id("d9", pool=name)) for size in sizes if size == 9]
+    (fix,) = why(*objects, claim("c", request("r", f"{SIZE} == 9", count=4))).fixes
+
+    assert [change.op for change in fix.changes] == ["set-selectors", "set-count"]
+    assert sorted(fix.nodes) == ["node-a", "node-b", "node-c"]

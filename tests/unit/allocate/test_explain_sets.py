@@ -9,6 +9,7 @@ from claimsmith.allocate.explain.finding import Asked, find_reasons
 from claimsmith.allocate.prepared.index import PreparedCluster
 from claimsmith.allocate.search.decide import allocate
 from claimsmith.model.decision import Allocation
+from claimsmith.model.device import DeviceToleration
 from claimsmith.model.features import Features
 from claimsmith.testing.builders import (
     allocated,
@@ -295,3 +296,28 @@ def test_a_pool_that_is_incomplete_for_want_of_a_gate_is_named() -> None:
     found = tell(counters, plain, grouped, claim("c"), features=Features())
 
     assert found[-1].text == "pool gpu.example.test/node-a generation 1: 2 of 3 slices"
+
+
+def test_requests_that_compete_are_told_with_the_devices_that_would_do_for_each() -> None:
+    pool = slice_(device("a", attributes={"size": 1}), device("b", attributes={"size": 2}), device("d"))
+    held = allocated(claim("held"), "d")
+    wanted = claim("c", request("one", f"{SIZE} == 1"), request("two", f"{SIZE} == 2"), request("any"))
+    found = {reason.request: reason.text for reason in tell(pool, held, wanted) if reason.kind == "count"}
+
+    assert found == {
+        "one": "1 device wanted, 1 of the 3 devices of node node-a would do: a",
+        "two": "1 device wanted, 1 of the 3 devices of node node-a would do: b",
+        "any": "1 device wanted, 2 of the 3 devices of node node-a would do: a, b",
+    }
+
+
+def test_a_device_with_a_taint_that_a_request_does_not_tolerate_would_not_do_for_it() -> None:
+    pool = slice_(A, device("b", taints=[taint("example.test/ecc")]), C)
+    held = allocated(claim("held"), "c")
+    accepted = (DeviceToleration(key="example.test/ecc", operator="Exists"),)
+    tolerant = [request(name, tolerations=accepted) for name in ("two", "any")]
+    found = tell(pool, held, claim("c", request("one"), *tolerant))
+    texts = {reason.request: reason.text for reason in found if reason.kind == "count"}
+
+    assert texts["one"] == "1 device wanted, 1 of the 3 devices of node node-a would do: a"
+    assert texts["two"] == "1 device wanted, 2 of the 3 devices of node node-a would do: a, b"

@@ -233,16 +233,22 @@ class FixFinder:
                 if self.searches < SEARCHES_MAX and self.helps([other.change for other in fewer], item):
                     kept = fewer
             changes = tuple(step.change for step in kept)
-            text, nodes = "; and ".join(step.text for step in kept), self._find_alike(changes, item)
+            text, nodes = "; and ".join(step.text for step in kept), self._find_everywhere(kept, item)
             fix = build_fix(text, nodes, changes, item.finding.case.context)
             self._found.append((_BOTH_RANK, fix))
             return
 
-    def _find_alike(self, changes: Sequence[Change], item: NodeSet) -> tuple[str, ...]:
-        """The nodes on which the changes help; claims that go are held on the first node alone."""
-        if any(change.op == "free-claims" for change in changes):
-            return item.nodes[:1]
-        return self.find_nodes(changes, item)
+    def _find_everywhere(self, steps: Sequence[Step], first: NodeSet) -> tuple[str, ...]:
+        """The nodes of all kinds on which steps help together that help on the first node of one."""
+        others = (item for item in self.sets if item is not first and self.searches < SEARCHES_MAX)
+        return (*self._find_alike(steps, first), *(name for item in others for name in self._find_alike(steps, item)))
+
+    def _find_alike(self, steps: Sequence[Step], item: NodeSet) -> tuple[str, ...]:
+        """The nodes of one kind on which steps help; claims that go are held on the first node alone."""
+        changes = tuple(step.change for step in steps)
+        if all(step.is_sure and step.change.op != "free-claims" for step in steps):
+            return self.find_nodes(changes, item)
+        return item.nodes[:1] if self.helps(changes, item) else ()
 
 
 def list_kept(sets: Iterable[NodeSet]) -> list[tuple[Relaxation, list[NodeSet]]]:

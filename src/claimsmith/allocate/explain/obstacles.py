@@ -99,12 +99,17 @@ class Obstacles:
         return plan.text if plan.kind == "fatal" else ""
 
     def is_asked_for(self, record: DeviceRecord, place: Place) -> bool:
-        """Tell whether a device is of the class and meets the selectors of an alternative, relaxed or not."""
+        """Tell whether a device is of the class, meets the selectors and has the taints that an alternative accepts.
+
+        It does not matter which of them are relaxed.
+        """
         evaluate = self.finding.case.cluster.selectors.evaluate
         claim, request, alternative = place
         spec = self.finding.case.asked[claim].spec.requests[request].alternatives[alternative]
         texts = [selector.expression for selector in spec.selectors]
-        return self.is_meant(record, place) and all(text and evaluate(text, record) is True for text in texts)
+        if not self.is_meant(record, place) or find_blocking_taint(record.device.taints, spec.tolerations):
+            return False
+        return all(text and evaluate(text, record) is True for text in texts)
 
     def blocks(self, relaxation: Relaxation, record: DeviceRecord) -> bool:
         """Tell whether a kept reason keeps a device from the claims."""

@@ -78,7 +78,7 @@ class _Writer:
         place = relaxation.place or (0, 0, 0)
         spec = self._spec(relaxation)
         places = self._list_alternatives(place) if relaxation.part == "request" else [place]
-        usable = self._find_usable(place, places)
+        usable, verb = self._find_usable(place, places)
         devices = tuple(record.id for record in usable)
         if relaxation.part == "all":
             text = f"all devices wanted: {format_names(devices)}" if devices else "all devices wanted, there is none"
@@ -90,20 +90,23 @@ class _Writer:
             more = "" if kept == spec.count or not usable else f" (even {kept} {'do' if kept > 1 else 'does'}n't fit)"
             more += self._format_limit(place[0])
             wanted = f"{_count(spec.count)} wanted{more}"
-        text = f"{wanted}, {self._format_had(usable, places)}{self._format_defects(places)}"
+        text = f"{wanted}, {self._format_had(usable, places, verb)}{self._format_defects(places)}"
         rule = f"{wanted}, {len(devices) or 'none'} can be had"
         data = {"wanted": str(spec.count), "usable": str(len(devices)), "rule": rule}
         return self._place(relaxation, text, devices, data)
 
-    def _find_usable(self, place: Place, places: Sequence[Place]) -> tuple[DeviceRecord, ...]:
-        """The devices that can be had; where something else keeps them away, those that would do without it.
+    def _find_usable(self, place: Place, places: Sequence[Place]) -> tuple[tuple[DeviceRecord, ...], str]:
+        """The devices that can be had, and what to say of them.
 
-        A selector that rejects devices is no reason where the others are enough, but they would not do all the same.
+        Where they are enough, something else keeps them away: a counter, a constraint, or what other requests want.
+        Then it is those that would do without it. A selector that rejects devices is no reason where the others are
+        enough, but they would not do all the same.
         """
         usable = self._obstacles.find_usable(place)
-        if not self._is_joint(len(usable), places):
-            return usable
-        return tuple(r for r in usable if any(self._obstacles.is_asked_for(r, other) for other in places)) or usable
+        if not self._is_enough(len(usable), places):
+            return usable, "can be had"
+        suited = tuple(r for r in usable if any(self._obstacles.is_asked_for(r, other) for other in places))
+        return (suited, "would do") if suited else (usable, "is left" if len(usable) == 1 else "are left")
 
     def _list_alternatives(self, place: Place) -> list[Place]:
         alternatives = self._case.claims[place[0]].spec.requests[place[1]].alternatives
@@ -122,7 +125,7 @@ class _Writer:
             return "at least 1 device wanted"
         return f"{specs[0].name} wanted" if len(specs) == 1 else f"one of {', '.join(s.name for s in specs)} wanted"
 
-    def _format_had(self, usable: tuple[DeviceRecord, ...], places: Sequence[Place]) -> str:
+    def _format_had(self, usable: tuple[DeviceRecord, ...], places: Sequence[Place], verb: str) -> str:
         """What can be had of what the node has of the classes that are asked for."""
         node, all_of_them = self._case.node.name, self._obstacles.devices
         if not all_of_them:
@@ -143,16 +146,13 @@ class _Writer:
         names = format_names(record.id for record in usable)
         if len(usable) == total:
             return f"node {node} has {total}{'' if total == len(all_of_them) else f' {classes}'}: {names}"
-        have = "would do" if self._is_joint(len(usable), places) else "can be had"
-        return f"{len(usable)} of the {_count(total)} {where} {have}: {names}"
+        return f"{len(usable)} of the {_count(total)} {where} {verb}: {names}"
 
-    def _is_joint(self, usable: int, places: Sequence[Place]) -> bool:
+    def _is_enough(self, usable: int, places: Sequence[Place]) -> bool:
         """Whether there are enough devices, so that it must be something else that keeps them away."""
         kept = self._finding.kept.items()
         needed = sum(keep for r, keep in kept if r.part == "count" and r.place in places)
-        return usable >= max(needed, 1) and any(
-            r.part in ("counter", "group", "constraint") for r in self._finding.kept
-        )
+        return usable >= max(needed, 1)
 
     def _format_defects(self, places: Sequence[Place]) -> str:
         """Which devices no claim ever gets, and why."""
