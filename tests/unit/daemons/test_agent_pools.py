@@ -43,9 +43,7 @@ def test_pools_are_named_in_files_beside_the_configuration(tmp_path: Path) -> No
 
 
 def test_a_pool_that_no_slice_can_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        FieldError, match=r"line 6: spec.drivers\[0\].pools\[0\]: found 'La b', allowed the name"
-    ):
+    with pytest.raises(FieldError, match=r"line 6: spec.drivers\[0\].pools\[0\]: found 'La b', allowed the name"):
         pools_of(tmp_path, 'pools: ["La b"]')
 
 
