@@ -108,6 +108,8 @@ class PluginWatcher:
             waited = begun if patience_s is not None else [seen.trying for seen in self._seen.values() if seen.trying]
             if waited:
                 await asyncio.wait(waited, timeout=patience_s)
+            else:
+                await asyncio.sleep(0)  # What is under way must come on, however often this is called.
             self._reap()
 
     async def close(self) -> None:
