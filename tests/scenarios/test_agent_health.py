@@ -218,3 +218,17 @@ async def test_a_device_that_still_fails_is_not_released(client: KubeClient, pat
         await wait_objects(client, NODE, lambda nodes: not read_releases(nodes[0]))
 
         assert tainted("gpu-0")(await list_slices(client))
+
+
+async def test_health_of_a_device_that_is_not_listed_is_told_once(
+    client: KubeClient, paths: NodePaths, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = Cards()
+    async with agent(driver, client, paths):
+        driver.say("gpu-7", healthy=False)
+        driver.say("gpu-7", healthy=True)
+        driver.say("gpu-1", healthy=False)
+        await wait_for(client, tainted("gpu-1", "gpu-1-a", "gpu-1-b"))
+
+    told = [record.message for record in caplog.records if "not listed" in record.message]
+    assert [message.endswith("gpu-7") for message in told] == [True]

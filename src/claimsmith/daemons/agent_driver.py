@@ -116,6 +116,7 @@ class DriverLoop:
         self._find_held, self._options = find_held, options
         self._find_uses, self._on_found = find_uses, on_found
         self._health: dict[DeviceId, DeviceHealth] = {}
+        self._warned: set[DeviceId] = set()
         policy = options.health
         self._wake = asyncio.Event()
         self._graded = DriverHealth(
@@ -255,9 +256,22 @@ class DriverLoop:
     def _on_health(self, devices: tuple[DeviceHealth, ...]) -> None:
         published = [self._driver.translate(health) for health in devices]
         for health in published:
-            self._health[DeviceId(self._driver.name, health.pool or self._node, health.device)] = health
+            device = DeviceId(self._driver.name, health.pool or self._node, health.device)
+            self._warn_if_unknown(device)
+            self._health[device] = health
         self._graded.note(published, time.monotonic())
         self._wake.set()
+
+    def _warn_if_unknown(self, device: DeviceId) -> None:
+        """Tell once of a device that the driver speaks of, but does not list."""
+        if self._inventory is None or device in self._warned:
+            return
+        pools = {pool.name or self._node: pool for pool in self._inventory.pools}
+        if device.pool in pools and any(item.name == device.device for item in pools[device.pool].devices):
+            return
+        self._warned.add(device)
+        hint = "report devices by the names and pools of discover"
+        log_event(_log, logging.WARNING, f"Health of a device that is not listed; {hint}", device=device)
 
 
 async def _wait(event: asyncio.Event, timeout_s: float | None, *, gather_s: float = _GATHER_S) -> None:

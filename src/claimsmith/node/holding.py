@@ -149,7 +149,9 @@ class Holding:
                 if left_s <= 0 or not may_pass(error):
                     raise
                 if str(error) != str(last):
-                    log_event(_log, logging.INFO, "A call waits", subject=subject, reason=error)
+                    # That another claim has the device is usual; that a driver can't do what it is asked is not.
+                    level = logging.WARNING if type(error) is DriverError else logging.INFO
+                    log_event(_log, level, "A call waits", subject=subject, reason=error)
                 last = error
             await self._pause(freed, min(left_s, _pause_of(last, pause_s)), find_waste)
             pause_s = min(2 * pause_s, self._policy.max_pause_s)

@@ -253,3 +253,15 @@ async def test_a_look_that_never_ends_holds_no_call_beyond_its_time() -> None:
     policy = HoldPolicy(hold_s=0.05, first_pause_s=0.01, max_pause_s=0.01, look_s=0.001)
     with pytest.raises(DeviceHeldError):
         await asyncio.wait_for(Holding(policy).hold(failing(BUSY), subject="c", find_waste=never), 30.0)
+
+
+@pytest.mark.parametrize(("error", "level"), [(BUSY, "INFO"), (DriverError("the card is being reset"), "WARNING")])
+async def test_a_wait_is_a_warning_when_the_driver_is_its_cause(
+    error: Exception, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    await Holding(clock=JumpingClock()).hold(failing(error, times=2), subject="c")
+
+    assert [(record.levelname, record.message.partition(" subject=")[0]) for record in caplog.records] == [
+        (level, "A call waits")
+    ]
