@@ -199,7 +199,7 @@ class ResourceService:
                 given = await self._giver.give(self.rule, wanted)
             except ClaimsmithError as error:
                 ids = ", ".join(asked.devices_ids)
-                log_event(_log, logging.ERROR, "Allocate refused", resource=self.rule.resource, ids=ids, reason=error)
+                log_event(_log, logging.WARNING, "Allocate refused", resource=self.rule.resource, ids=ids, reason=error)
                 raise PluginCallError(str(error)) from error
             responses.append(encode_given(given, self.rule, self._passing))
         return messages.AllocateResponse(container_responses=responses)
@@ -210,7 +210,7 @@ class ResourceService:
         try:
             await self._giver.make_sure(self.rule, self._find(request.devices_ids))
         except ClaimsmithError as error:
-            log_event(_log, logging.ERROR, "A container can't start", resource=self.rule.resource, reason=error)
+            log_event(_log, logging.WARNING, "A container can't start", resource=self.rule.resource, reason=error)
             raise PluginCallError(str(error)) from error
         return messages.PreStartContainerResponse()
 

@@ -231,8 +231,10 @@ class SimulatedDriver(Driver):
     def prepare(self, request: PrepareRequest) -> PreparedDevices:
         """Return environment, a device node and a mount for each device.
 
+        A failed one too: what a failure means, and for whom, is said by the health policy.
+
         Raises:
-            DriverError: A device is not there or has failed, or the claim asks for a failure.
+            DriverError: A device is not there, or the claim asks for a failure.
             FieldError: The claim's parameters are not allowed.
         """
         with self._lock:
@@ -251,9 +253,6 @@ class SimulatedDriver(Driver):
         item = known.get((device.id.pool, device.id.device))
         if item is None:
             raise DriverError(f"device {device.id}: found nothing, allowed a plugged device; plug it in again")
-        fault = self._condition.find_fault(item.device.name, item.card, item.fault)
-        if fault is not None and not device.admin_access:
-            raise DriverError(f"device {device.id}: found it failed ({fault[0]}), allowed a healthy one; repair it")
         settings = decode_opaque(device, ClaimSettings)
         if settings.prepare_error:
             raise DriverError(f"device {device.id}: {settings.prepare_error}")
