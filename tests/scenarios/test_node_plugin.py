@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -356,3 +358,29 @@ async def test_what_the_driver_learns_of_a_prepared_claim_is_told_without_a_call
         assert [item.data for status in statuses.statuses for item in status.devices] == [{"address": "10.1.2.3"}]
         assert bench.driver.calls == [("prepare", "uid-a")] * 2
         assert next(bench.paths.cdi.iterdir()).read_bytes() == cdi
+
+
+async def test_a_driver_that_takes_long_is_told_of_while_it_works(
+    bench: PluginBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("claimsmith.node.draplugin._SLOW_S", 0.0)
+    told = threading.Event()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage().startswith("The driver takes long"):
+                told.set()
+
+    def work(operation: str) -> None:
+        assert told.wait(20), f"{operation}: found nothing told, allowed a line before it ends"
+
+    bench.driver.fail = work
+    log, listener = logging.getLogger("claimsmith"), Listener()
+    log.addHandler(listener)
+    try:
+        async with bench.plugin():
+            answers = await prepare(bench, "a")
+    finally:
+        log.removeHandler(listener)
+
+    assert not answers["uid-a"].error

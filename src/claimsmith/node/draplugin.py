@@ -48,6 +48,8 @@ CLAIMS_MAX: Final = 1024
 """Claims that one call may name; a pod has far fewer."""
 _READ_TIMEOUT_S: Final = 10.0
 _NO_CLAIM: Final = "found none in the API server, allowed a stored claim"
+_SLOW_S: Final = 10.0
+"""After how long it is told that the driver still works on a call, since all others wait for it."""
 _READS_MAX: Final = 8
 """Claims that are read from the API server at the same time."""
 
@@ -172,7 +174,7 @@ class DraPlugin:
         if self._observer is not None:
             self._observer.remember(claim)
         try:
-            await self._run(lambda: self._preparation.unprepare(claim))
+            await self._run(claim, lambda: self._preparation.unprepare(claim))
             self._tell(claim)
         finally:
             self._holding.wake()
@@ -197,7 +199,7 @@ class DraPlugin:
         if self._observer is not None:
             self._observer.remember(claim)
         try:
-            done = await self._run(unprepare)
+            done = await self._run(claim, unprepare)
         finally:
             self._holding.wake()
         if done:
@@ -214,7 +216,7 @@ class DraPlugin:
         """
         found = await self._read(claim)
         request = parse_prepare_request(found, claim, driver=self._driver, node_name=self._node_name)
-        if await self._run(lambda: self._preparation.refresh(request)):
+        if await self._run(claim, lambda: self._preparation.refresh(request)):
             log_event(_log, logging.INFO, "Claim told of anew", claim=claim, uid=claim.uid, driver=self._driver)
             self._tell(claim)
 
@@ -240,7 +242,7 @@ class DraPlugin:
             check_wanted()
             return self._preparation.prepare(request)
 
-        return await self._run(prepare)
+        return await self._run(claim, prepare)
 
     async def _read(self, claim: ClaimKey) -> ResourceClaim:
         async with self._reading, asyncio.timeout(_READ_TIMEOUT_S):
@@ -271,14 +273,26 @@ class DraPlugin:
         """Return what was prepared before, if only the API server is out of reach."""
         if isinstance(error, NotFoundError):
             raise ClaimNotReadyError(claim, _NO_CLAIM, lasts=True) from error
-        known = await self._run(lambda: self._preparation.find_answer(claim))
+        known = await self._run(claim, lambda: self._preparation.find_answer(claim))
         if known is None:
             reason = str(error) or f"no answer within {_READ_TIMEOUT_S:g} s"
             raise ClaimNotReadyError(claim, f"it can't be read from the API server: {reason}") from error
         return known
 
-    async def _run(self, call: Callable[[], _Value]) -> _Value:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+    async def _run(self, claim: ClaimKey, call: Callable[[], _Value]) -> _Value:
+        """Make a call in the driver's thread, in its turn."""
+        loop = asyncio.get_running_loop()
+        telling = loop.call_later(_SLOW_S, self._tell_slow, claim)
+        try:
+            return await loop.run_in_executor(self._executor, call)
+        finally:
+            telling.cancel()
+
+    def _tell_slow(self, claim: ClaimKey) -> None:
+        log_event(
+            _log, logging.WARNING, "The driver takes long",
+            claim=claim, uid=claim.uid, driver=self._driver, seconds=_SLOW_S,
+        )  # fmt: skip
 
     async def _prepare_v1(
         self, request: v1.NodePrepareResourcesRequest, waits_s: float | None
