@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,18 @@ async def test_an_earlier_version_that_comes_before_the_first_grant_is_noticed(
             usable = [state.usable for state in plugins.states()]
 
     assert usable == [2]
+
+
+async def test_an_overlapping_process_hears_at_once_of_what_the_other_one_gave_away(node: EmbeddedNode) -> None:
+    rare = replace(quick(), reconcile_s=3600)
+    old = Granting(GpuDriver("gpu-0"), node.paths, rare, instance_uid="old")
+    new = Granting(GpuDriver("gpu-0"), node.paths, rare, instance_uid="new")
+    async with node.running(), old.serving() as before, new.serving() as plugins:
+        await registered(node, plugins)
+        await start(node, "p", wanting(1))
+        await reaches(node, lambda: bool(before.in_use()))
+
+        assert before.in_use().keys() == plugins.in_use().keys() == {b.device_id("gpu-0")}
 
 
 async def test_a_container_whose_cdi_file_was_lost_starts_all_the_same(node: EmbeddedNode) -> None:

@@ -198,6 +198,11 @@ class Checkpoint:
         # Also when nothing changed: a folder that can't be written shows at the start, not at the first claim.
         self._write(self._content)
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether another process of the driver has written the file since it was read; needs no lock."""
+        return (found := self._stat()) is not None and found != self._seen
+
     def refresh(self) -> None:
         """Read the file again if another process of the driver wrote it.
 

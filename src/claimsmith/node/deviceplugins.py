@@ -371,6 +371,8 @@ class DevicePlugins:
         while True:
             if self._earlier:
                 await self._note_earlier()
+            if self._host.ledger.is_outdated:
+                await self._keeper.refresh()
             if self._host.ledger.mark is not self._mark:
                 self._refresh()
             await asyncio.sleep(self._options.poll_s)

@@ -90,6 +90,13 @@ class GrantKeeper:
         """
         return await self._run(lambda: self._grants.make_sure(rule, wanted))
 
+    async def refresh(self) -> None:
+        """Take in what another process of the driver has written."""
+        try:
+            await self._run(self._grants.ledger.refresh)
+        except ClaimsmithError as error:
+            self._tell_once("ledger", "The ledger can't be read again", self._grants.driver.name, error)
+
     async def look(self, offered: _Offered) -> LookOutcome:
         """Ask the kubelet once what containers have, and do what follows.
 
@@ -97,10 +104,7 @@ class GrantKeeper:
             offered: What is offered, by resource.
         """
         view = await self._kubelet.look()
-        try:
-            await self._run(self._grants.ledger.refresh)
-        except ClaimsmithError as error:
-            self._tell_once("ledger", "The ledger can't be read again", self._grants.driver.name, error)
+        await self.refresh()
         devices = {(resource, item.id): item for resource, items in offered.items() for item in items}
         plan = self._watch.look(
             view,

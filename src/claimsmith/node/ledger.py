@@ -68,6 +68,11 @@ class Ledger:
             self._checkpoint.refresh()
             yield self._checkpoint
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether another process of the driver has written since; safe to ask from any thread, and cheap."""
+        return self._checkpoint.is_outdated
+
     def refresh(self) -> None:
         """Take in what another process of the driver has written.
 
