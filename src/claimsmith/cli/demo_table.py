@@ -16,6 +16,8 @@ COLUMNS: Final = ("POD", "NODE", "DEVICES", "IN THE CONTAINER")
 """Columns of the table."""
 _PREFIX: Final = "CLAIMSMITH_"
 _ALL_DEVICES: Final = f"{_PREFIX}VISIBLE_DEVICES="
+_OWN: Final = "_SHARE_ID="
+"""Differs in each pod, so that no two would be equal."""
 _UUID: Final = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _MANY: Final = 3
 _NUMBERED: Final = re.compile(r"(.*-)(\d+)")
@@ -47,8 +49,11 @@ def _shorten_devices(seen: SeenPod) -> tuple[str, ...]:
 
 
 def _shorten_env(env: Sequence[str]) -> tuple[str, ...]:
-    """Return the variables of single devices, or the one of all where there are no others; uuids end after a part."""
-    single = [line for line in env if not line.startswith(_ALL_DEVICES)] or env
+    """Return the variables of single devices, or the one of all where there are no others; uuids end after a part.
+
+    The ids of shares are left out.
+    """
+    single = [line for line in env if not line.startswith(_ALL_DEVICES) and _OWN not in line] or env
     return tuple(_UUID.sub(r"\1…", line.removeprefix(_PREFIX)) for line in single)
 
 
