@@ -66,13 +66,18 @@ async def prepare(cluster: Bench, **nodes: int) -> None:
     await cluster.add_template()
 
 
+async def prepare_preemption(cluster: Bench) -> None:
+    """Let a pod of low priority have the only card, for which one of a high priority waits."""
+    await prepare(cluster, a=1)
+    await cluster.add_pod("low", template="gpu")
+    await cluster.until(lambda: cluster.node_of("low") == "a")
+    await cluster.add_pod("high", template="gpu", priorityClassName="system-cluster-critical")
+    await cluster.until(lambda: bool(cluster.messages()))
+
+
 async def test_the_victim_of_a_preemption_goes_and_the_pod_gets_its_place(tmp_path: Path) -> None:
     async with bench() as cluster:
-        await prepare(cluster, a=1)
-        await cluster.add_pod("low", template="gpu")
-        await cluster.until(lambda: cluster.node_of("low") == "a")
-        await cluster.add_pod("high", template="gpu", priorityClassName="system-cluster-critical")
-        await cluster.until(lambda: bool(cluster.messages()))
+        await prepare_preemption(cluster)
         planned = await run(cluster, tmp_path, "preempt", "pod/high", "-o", "json")
         there = cluster.node_of("low")
         done = await run(cluster, tmp_path, "preempt", "pod/high", "--yes", "--force", "-o", "json")
@@ -91,11 +96,7 @@ async def test_the_victim_of_a_preemption_goes_and_the_pod_gets_its_place(tmp_pa
 
 async def test_a_victim_that_nothing_makes_again_stays_unless_it_may_end_for_good(tmp_path: Path) -> None:
     async with bench() as cluster:
-        await prepare(cluster, a=1)
-        await cluster.add_pod("low", template="gpu")
-        await cluster.until(lambda: cluster.node_of("low") == "a")
-        await cluster.add_pod("high", template="gpu", priorityClassName="system-cluster-critical")
-        await cluster.until(lambda: bool(cluster.messages()))
+        await prepare_preemption(cluster)
         ran = await run(cluster, tmp_path, "preempt", "pod/high", "--yes")
 
         assert (ran.code, cluster.node_of("low")) == (1, "a")

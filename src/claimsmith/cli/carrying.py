@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
 from claimsmith.cli.exits import Exit, tell
-from claimsmith.cli.output import Format
+from claimsmith.cli.output import Format, print_value
 from claimsmith.cli.sources import ClusterSource
 
 if TYPE_CHECKING:
@@ -97,8 +97,14 @@ def tell_lost(pods: Iterable[Pod]) -> None:
         tell(f"pod {ref} ends for good: nothing makes it again")
 
 
-def refuse_plan(reason: str) -> None:
-    """Say why a plan is not carried out, and end with the exit code of what does not fit."""
+def refuse_plan(reason: str, value: Callable[[], Any], output: Format) -> NoReturn:
+    """Say why a plan is not carried out, and end with the exit code of what does not fit.
+
+    Args:
+        value: Returns the plan for machines, which is printed unless a table was.
+    """
+    if output is not Format.TABLE:
+        print_value(value(), output)
     tell(f"--yes: nothing was done: {reason}")
     raise typer.Exit(Exit.DOES_NOT_FIT)
 

@@ -70,11 +70,8 @@ def defrag(
 def _check_steps(found: DefragPlan, output: Format) -> None:
     """End the command when moves must not be carried out."""
     lost = find_lost(pod for step in found.steps for pod in step.pods)
-    if not lost:
-        return
-    if output is not Format.TABLE:
-        print_value(_value(found), output)
-    refuse_plan(f"nothing makes pod {lost[0]} again; move it yourself")
+    if lost:
+        refuse_plan(f"nothing makes pod {lost[0]} again; move it yourself", lambda: _value(found), output)
 
 
 def _order(found: DefragPlan, goal: list[str], place: SchedulerTrial, patience_s: float) -> Order:

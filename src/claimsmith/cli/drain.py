@@ -54,7 +54,9 @@ def drain(
     if output is Format.TABLE:
         _show(found)
     done = None
-    if yes and _may_be_done(found, output, force=force):
+    if yes:
+        if problem := _find_problem(found, force=force):
+            refuse_plan(problem, lambda: _value(found), output)
         tell_lost(move.pod for move in found.moves)
         done = _carry_out(source, found, place, timeout, output)
     if output is not Format.TABLE:
@@ -64,16 +66,6 @@ def drain(
         show_done(done)
     if found.pending or found.displaced or (done is not None and done.stopped):
         raise typer.Exit(Exit.DOES_NOT_FIT)
-
-
-def _may_be_done(found: DrainOutcome, output: Format, *, force: bool) -> bool:
-    """Tell whether a drain may be carried out; ends the command when it may not."""
-    problem = _find_problem(found, force=force)
-    if problem and output is not Format.TABLE:
-        print_value(_value(found), output)
-    if problem:
-        refuse_plan(problem)
-    return True
 
 
 def _find_problem(found: DrainOutcome, *, force: bool) -> str:

@@ -90,11 +90,9 @@ def _check_order(source: ClusterSource, *, violate_budgets: bool) -> None:
 def _check_victims(target: str, found: Preemption, snapshot: ClusterSnapshot, output: Format) -> None:
     """End the command when a victim would end for good."""
     lost = find_lost(found.victims)
-    if not lost:
-        return
-    if output is not Format.TABLE:
-        print_value(_value(target, found, snapshot), output)
-    refuse_plan(f"nothing makes pod {lost[0]} again; name --force too if it may end for good")
+    if lost:
+        reason = f"nothing makes pod {lost[0]} again; name --force too if it may end for good"
+        refuse_plan(reason, lambda: _value(target, found, snapshot), output)
 
 
 def _split_victims(found: Preemption, snapshot: ClusterSnapshot) -> list[tuple[Pod, ...]]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from types import UnionType
-from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from claimsmith.errors import DriverAnswerError
 from claimsmith.model.inventory import Inventory
@@ -19,6 +19,9 @@ _HINTS: Final = {
     "Capacity": ", as Capacity(value=parse_quantity(TEXT))",
     "Quantity": ", as parse_quantity(TEXT)",
 }
+
+
+_Answer = TypeVar("_Answer")
 
 
 class _Fault(NamedTuple):
@@ -39,9 +42,7 @@ def check_inventory(driver: str, found: object) -> Inventory:
     Raises:
         DriverAnswerError: It is no Inventory, or something in it has another type than it must have.
     """
-    _check(driver, "discover", found, wanted=Inventory)
-    assert isinstance(found, Inventory)
-    return found
+    return _check(driver, "discover", found, wanted=Inventory)
 
 
 def check_prepared(driver: str, answer: object) -> PreparedDevices:
@@ -54,15 +55,15 @@ def check_prepared(driver: str, answer: object) -> PreparedDevices:
     Raises:
         DriverAnswerError: It is no PreparedDevices, or something in it has another type than it must have.
     """
-    _check(driver, "prepare", answer, wanted=PreparedDevices)
-    assert isinstance(answer, PreparedDevices)
-    return answer
+    return _check(driver, "prepare", answer, wanted=PreparedDevices)
 
 
-def _check(driver: str, operation: str, answer: object, *, wanted: type) -> None:
+def _check(driver: str, operation: str, answer: object, *, wanted: type[_Answer]) -> _Answer:
     if fault := _find_fault(answer, wanted, ""):
         where = f" {fault.path}" if fault.path else ""
         raise DriverAnswerError(f"driver {driver}: {operation}{where}", fault.found, allowed=fault.allowed)
+    assert isinstance(answer, wanted)
+    return answer
 
 
 def _find_fault(value: object, wanted: Any, path: str) -> _Fault | None:
