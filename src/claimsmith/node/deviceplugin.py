@@ -27,7 +27,7 @@ from claimsmith.kubelet.paths import SOCKET_PATH_MAX_BYTES
 from claimsmith.kubelet.services import DEVICE_PLUGIN_VERSION, REGISTER_DEVICES
 from claimsmith.node.deviceplugin_rules import DevicePluginOptions
 from claimsmith.node.deviceplugin_service import ResourceService
-from claimsmith.node.sockets import SocketServer
+from claimsmith.node.sockets import Identity, SocketServer, find_identity
 from claimsmith.telemetry import get_logger, log_event
 
 __all__ = ["KUBELET_SOCKET", "DevicePluginServer", "plugin_socket"]
@@ -40,7 +40,6 @@ _FOLLOW_S: Final = 10.0
 """Seconds within which a kubelet that has registered a plugin follows its list of devices."""
 
 _log = get_logger("node")
-_Seen = tuple[int, int]
 
 
 def plugin_socket(folder: Path, resource: str, instance_uid: str = "") -> Path:
@@ -93,8 +92,7 @@ class DevicePluginServer:
         self._path, self._kubelet = plugin_socket(folder, self.resource, instance_uid), folder / KUBELET_SOCKET
         self._options, self._now_s = options, now_s
         self._server = SocketServer(self._path, service.handlers())
-        self._own: _Seen | None = None
-        self._taken_by: _Seen | None = None
+        self._taken_by: Identity | None = None
         self._taken_s = self._next_s = 0.0
         self._backoff = Backoff(initial_s=0.25, max_s=options.retry_max_s)
 
@@ -105,7 +103,6 @@ class DevicePluginServer:
             ConfigError: The socket can't be served, or another process serves it.
         """
         await self._server.start()
-        self._own = _look(self._path)
 
     async def stop(self) -> None:
         """Stop serving: the kubelet then counts the devices as unusable, while containers keep theirs."""
@@ -120,9 +117,9 @@ class DevicePluginServer:
 
     async def turn(self) -> None:
         """Look at both sockets once, and do what they ask for."""
-        if self._own is None or _look(self._path) != self._own:
+        if not self._server.is_there:
             await self._serve_again()
-        kubelet = _look(self._kubelet)
+        kubelet = find_identity(self._kubelet)
         if kubelet != self._taken_by:
             self.registered = False
         if kubelet is None:
@@ -131,15 +128,15 @@ class DevicePluginServer:
         elif not self._is_followed(kubelet) and self._now_s() >= self._next_s:
             await self._try_to_register(kubelet)
 
-    def _is_followed(self, kubelet: _Seen) -> bool:
+    def _is_followed(self, kubelet: Identity) -> bool:
         """Tell whether this kubelet has taken the resource and follows it, or had no time to yet."""
-        if kubelet != self._taken_by or self._own is None:
+        if kubelet != self._taken_by or not self._server.is_there:
             return False
         return self.service.streams > 0 or self._now_s() - self._taken_s < _FOLLOW_S
 
     async def _serve_again(self) -> None:
         """Serve on a new socket: somebody has removed or replaced the one that was served."""
-        self._taken_by, self.registered, self._own = None, False, None
+        self._taken_by, self.registered = None, False
         await self._server.stop()
         self._server = SocketServer(self._path, self.service.handlers())
         try:
@@ -147,7 +144,7 @@ class DevicePluginServer:
         except ConfigError as error:
             self._fail(str(error))
 
-    async def _try_to_register(self, kubelet: _Seen) -> None:
+    async def _try_to_register(self, kubelet: Identity) -> None:
         try:
             await self._register()
         except KubeletUnreachableError as error:
@@ -183,12 +180,3 @@ class DevicePluginServer:
         if error != self.error:
             log_event(_log, logging.WARNING, "Resource not registered", resource=self.resource, reason=error)
         self.error, self.registered = error, False
-
-
-def _look(path: Path) -> _Seen | None:
-    """Return which file is there now; None when there is none."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns)

@@ -33,8 +33,19 @@ from claimsmith.errors import ConfigError, PluginCallError
 from claimsmith.kubelet.paths import parse_socket_path
 from claimsmith.kubelet.services import Method
 
-__all__ = ["Handler", "SocketServer", "remove_dead_sockets", "stream_handler", "timed_handler", "unary_handler"]
+__all__ = [
+    "Handler",
+    "Identity",
+    "SocketServer",
+    "find_identity",
+    "remove_dead_sockets",
+    "stream_handler",
+    "timed_handler",
+    "unary_handler",
+]
 
+Identity = tuple[int, int, int]
+"""What tells a file from others that have had its name: device, inode and time of the last change."""
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
 _GRACE_S: Final = 1.0
@@ -126,7 +137,7 @@ class SocketServer:
         parse_socket_path(self._hidden)
         self._handlers = tuple(handlers)
         self._server: grpc.aio.Server | None = None
-        self._inode: tuple[int, int] | None = None
+        self._identity: Identity | None = None
         self._endings: dict[grpc.aio.Server, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -160,12 +171,17 @@ class SocketServer:
                 f"socket {self.path}: can't be served: {str(error).splitlines()[0]}, allowed a writable folder; "
                 "correct its permissions or choose another folder"
             ) from error
-        self._server, self._inode = server, _inode_of(self.path)
+        self._server, self._identity = server, find_identity(self.path)
 
     @property
     def is_lost(self) -> bool:
         """Whether somebody has removed or replaced the socket that is served."""
-        return self._server is not None and _inode_of(self.path) != self._inode
+        return self._server is not None and not self.is_there
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it serves, and its socket has its name."""
+        return self._server is not None and find_identity(self.path) == self._identity
 
     async def serve_again(self) -> None:
         """Serve on a new socket of the same name; calls that run on the one before go on, new ones come here.
@@ -186,7 +202,7 @@ class SocketServer:
         await asyncio.gather(*(self._end(before, _GRACE_S) for before in tuple(self._endings)))
         if server is None:
             return
-        if self._inode is not None and _inode_of(self.path) == self._inode:
+        if self._identity is not None and find_identity(self.path) == self._identity:
             with contextlib.suppress(OSError):  # On a read-only disk it stays, and nobody serves it.
                 self.path.unlink()
         await self._end(server, _GRACE_S)
@@ -274,9 +290,10 @@ def _is_served(path: Path) -> bool:
         return True
 
 
-def _inode_of(path: Path) -> tuple[int, int] | None:
+def find_identity(path: Path) -> Identity | None:
+    """Return which file is there now; None when there is none. An inode alone may be that of a file that has gone."""
     try:
-        found = path.stat()
+        found = path.lstat()
     except OSError:
         return None
-    return (found.st_dev, found.st_ino)
+    return (found.st_dev, found.st_ino, found.st_mtime_ns)
